@@ -49,6 +49,27 @@ std::string SafeText(absl::string_view text) {
   return safe;
 }
 
+void SetCounts(const Histogram& from, v1::Histogram& to) {
+  to.mutable_counts()->Add(from.counts.begin(), from.counts.end());
+  to.set_samples(from.samples);
+  to.set_below(from.below);
+  to.set_above(from.above);
+  to.set_ignored(from.ignored);
+  to.set_nan(from.nan);
+}
+
+void SetStatistics(const Statistics& from, v1::Statistics& to) {
+  if (from.minimum.has_value()) to.set_minimum(*from.minimum);
+  if (from.maximum.has_value()) to.set_maximum(*from.maximum);
+  if (from.mean.has_value()) to.set_mean(*from.mean);
+  if (from.standard_deviation.has_value()) to.set_standard_deviation(*from.standard_deviation);
+  if (from.median.has_value()) to.set_median(*from.median);
+  if (from.mode.has_value()) to.set_mode(*from.mode);
+  if (from.entropy_bits.has_value()) to.set_entropy_bits(*from.entropy_bits);
+  if (from.otsu_threshold.has_value()) to.set_otsu_threshold(*from.otsu_threshold);
+  to.mutable_quantiles()->Add(from.quantiles.begin(), from.quantiles.end());
+}
+
 SampleType TypeOf(const v1::Spec& spec) {
   return SampleTypeOf(spec.sample_type()).value_or(SampleType::kU8);
 }

@@ -2,7 +2,9 @@
 #ifndef HISTOGRAM_FORMS_REPORT_H_
 #define HISTOGRAM_FORMS_REPORT_H_
 
+#include <histogram/binning.h>
 #include <histogram/sample_type.h>
+#include <histogram/statistics.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +32,10 @@ struct Report {
   absl::Status incomplete = {};  // why the rest of the input was not counted; OK: all of it was
   v1::RowAnswers rows = {};      // with spec.rows
 };
+
+// What was counted, as the parts of an answer.
+void SetCounts(const Histogram& from, v1::Histogram& to);
+void SetStatistics(const Statistics& from, v1::Statistics& to);
 
 // The edges, one more than bins: the server's, else EdgesByValue.
 std::vector<double> EdgesOf(const Report& report);

@@ -223,7 +223,7 @@ TEST_F(Cli, OptionsReachTheServer) {
   even.set_upper(136);
   spec.add_quantiles(0.5);
   spec.add_quantiles(0.9);
-  const v1::Histogram expected = client::PlainHistogram(spec, Pattern(1000));
+  const v1::Histogram expected = client::AnswerOf(spec, Pattern(1000));
   const auto json = Json()["histograms"][0];
   EXPECT_EQ(json["edges"], nlohmann::json({-8.0, 28.0, 64.0, 100.0, 136.0}));
   EXPECT_EQ(json["counts"].get<std::vector<uint64_t>>(),

@@ -23,7 +23,7 @@ TEST(Compute, CountsWhatWasSent) {
   const auto client = Connect(server);
   const auto reply = client->Compute(v1::Spec(), "hello");
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(Counts(reply->histogram()), Counts(PlainHistogram(v1::Spec(), "hello")));
+  EXPECT_EQ(Counts(reply->histogram()), Counts(AnswerOf(v1::Spec(), "hello")));
   EXPECT_EQ(reply->receipt().backend(), "fake");
 }
 
@@ -48,7 +48,7 @@ TEST(Compute, ARetryAfterUnavailableResends16MiB) {
   const std::string payload = Pattern(size_t{16} << 20);
   const auto reply = Connect(server)->Compute(v1::Spec(), payload);
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(Counts(reply->histogram()), Counts(PlainHistogram(v1::Spec(), payload)));
+  EXPECT_EQ(Counts(reply->histogram()), Counts(AnswerOf(v1::Spec(), payload)));
   EXPECT_EQ(server.seen().computes, 2);
   EXPECT_EQ(server.seen().payload_bytes, 2 * payload.size());  // whole, both times
 }

@@ -39,8 +39,9 @@ class Count : public ::testing::Test {
 };
 
 std::vector<uint64_t> Expected(const std::string& bytes) {
-  const v1::Histogram plain = client::PlainHistogram({}, bytes);
-  return {plain.counts().begin(), plain.counts().end()};
+  std::vector<uint64_t> counts(256);
+  for (const char c : bytes) ++counts[static_cast<unsigned char>(c)];
+  return counts;
 }
 
 // Standard input that gives `bytes`, from a file.
@@ -383,6 +384,9 @@ TEST_F(Count, TheOutputsNameSaysItsFormat) {
   EXPECT_THAT(written("a.csv"), HasSubstr("source,bin,"));
   EXPECT_THAT(written("a.txt"), HasSubstr("5 bytes, 256 bins"));
   EXPECT_THAT(written("a.svg", {"--format", "csv"}), HasSubstr("source,bin,"));
+  EXPECT_THAT(written("a.pdf", {"--format", "svg"}), HasSubstr("</svg>"));
+  EXPECT_EQ(world_.Run({"count", file, "--output", TestPath("b.PNG")}), 2);
+  EXPECT_NE(access(TestPath("b.PNG").c_str(), F_OK), 0);
   EXPECT_EQ(world_.Run({"count", file, "--output", "x.csv", "--statistics"}), 2);
   EXPECT_EQ(world_.Run({"describe", "--output", "x.svg"}), 2);
   EXPECT_THAT(world_.err(), HasSubstr("--output: its format must be table or json, not \"svg\""));

@@ -1,13 +1,18 @@
 #include "tests/client/fake_server.h"
 
 #include <grpcpp/health_check_service_interface.h>
+#include <histogram/plan.h>
+#include <histogram/tally.h>
 #include <openssl/crypto.h>
 
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "forms/binning.h"
+#include "forms/report.h"
 
 namespace histogram::client {
 namespace {
@@ -41,6 +46,24 @@ void FillReceipt(v1::Receipt& receipt) {
 }
 
 }  // namespace
+
+v1::Histogram AnswerOf(const v1::Spec& spec, absl::string_view bytes) {
+  const bool statistics = spec.statistics() || spec.quantiles_size() > 0;
+  Tally tally(Plan::OfBytes(*BinningOf(spec.binning(), SampleType::kU8)), statistics);
+  tally.Add(std::as_bytes(std::span(bytes.data(), bytes.size())), /*threads=*/1);
+  v1::Histogram answer;
+  SetCounts(tally.Finish(), answer);
+  if (spec.omit_counts()) answer.clear_counts();
+  if (spec.edges() && tally.plan().binning().has_edges()) {
+    const std::vector<double> edges = tally.plan().binning().ComputeEdges();
+    answer.mutable_edges()->Add(edges.begin(), edges.end());
+  }
+  if (statistics) {
+    const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
+    SetStatistics(tally.FinishStatistics(quantiles), *answer.mutable_statistics());
+  }
+  return answer;
+}
 
 FakeServer::FakeServer(Script script, const std::string& address,
                        std::shared_ptr<grpc::ServerCredentials> credentials)
@@ -93,7 +116,7 @@ grpc::Status FakeServer::CheckSize(grpc::ServerContext* context, size_t bytes) c
 }
 
 v1::Histogram FakeServer::Answer(const v1::Spec& spec, absl::string_view bytes) const {
-  v1::Histogram histogram = PlainHistogram(spec, bytes);
+  v1::Histogram histogram = AnswerOf(spec, bytes);
   if (script_.lie) histogram.set_ignored(histogram.ignored() + 1);
   return histogram;
 }

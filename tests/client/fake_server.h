@@ -1,4 +1,4 @@
-// A histogram server for tests of the client: counts one byte at a time, and misbehaves on demand.
+// A histogram server for tests of the client: counts with the library, and misbehaves on demand.
 // The script is set before calls are made and read by the handlers' threads; counters are guarded.
 #ifndef HISTOGRAM_TESTS_CLIENT_FAKE_SERVER_H_
 #define HISTOGRAM_TESTS_CLIENT_FAKE_SERVER_H_
@@ -18,8 +18,8 @@
 
 namespace histogram::client {
 
-// The answer by plain counting. `edges` and statistics as the spec asks.
-v1::Histogram PlainHistogram(const v1::Spec& spec, absl::string_view bytes);
+// The library's answer for bytes. REQUIRES: the spec is valid, and without rows.
+v1::Histogram AnswerOf(const v1::Spec& spec, absl::string_view bytes);
 
 struct Failure {
   grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE;

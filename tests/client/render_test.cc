@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Report ReportOf(const v1::Spec& spec, const std::string& bytes, const std::string& name = "file") {
-  Report report = {name, spec, client::PlainHistogram(spec, bytes)};
+  Report report = {name, spec, client::AnswerOf(spec, bytes)};
   report.receipt.set_backend("cpu");
   report.receipt.set_kernel("plain");
   report.receipt.set_total_ns(1500);

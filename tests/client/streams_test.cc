@@ -47,7 +47,7 @@ void ExpectAllAnswered(const std::vector<ItemResult>& results, size_t count) {
     EXPECT_EQ(results[i].id, i / 2);
     ASSERT_TRUE(results[i].response.ok()) << i << ": " << results[i].response.status();
     EXPECT_EQ(Counts(results[i].response->histogram()),
-              Counts(PlainHistogram(v1::Spec(), Pattern(i * 7))));
+              Counts(AnswerOf(v1::Spec(), Pattern(i * 7))));
   }
 }
 
@@ -154,7 +154,7 @@ TEST(Accumulate, CountsAReaderInShortReads) {
   options.on_progress = [&](uint64_t sent) { progress.push_back(sent); };
   const auto reply = Connect(server)->Accumulate(v1::Spec(), ReaderOf(bytes, 70000), options);
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(Counts(reply->histogram()), Counts(PlainHistogram(v1::Spec(), bytes)));
+  EXPECT_EQ(Counts(reply->histogram()), Counts(AnswerOf(v1::Spec(), bytes)));
   EXPECT_EQ(reply->chunks(), 5);
   EXPECT_EQ(progress, (std::vector<uint64_t>{70000, 140000, 210000, 280000, 300000}));
 }
@@ -233,7 +233,7 @@ TEST(AccumulateFile, CountsAFile) {
   std::ofstream(path, std::ios::binary) << bytes;
   const auto reply = Connect(server)->AccumulateFile(v1::Spec(), path);
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(Counts(reply->histogram()), Counts(PlainHistogram(v1::Spec(), bytes)));
+  EXPECT_EQ(Counts(reply->histogram()), Counts(AnswerOf(v1::Spec(), bytes)));
   EXPECT_EQ(reply->chunks(), 3);
 }
 
@@ -266,7 +266,7 @@ TEST(AccumulateFile, ASignalDoesNotEndTheReading) {
   sigaction(SIGUSR1, &before, nullptr);
   std::signal(SIGPIPE, pipe_before);
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(Counts(reply->histogram()), Counts(PlainHistogram(v1::Spec(), "abcde")));
+  EXPECT_EQ(Counts(reply->histogram()), Counts(AnswerOf(v1::Spec(), "abcde")));
 }
 
 TEST(AccumulateFile, NoSuchFile) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "forms/report.h"
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/request/encode.h"
@@ -101,18 +102,6 @@ Answer TakeAnswer(Input& input, RowColumns& rows) {
   return answer;
 }
 
-void FillStatistics(const Statistics& s, v1::Statistics& out) {
-  if (s.minimum.has_value()) out.set_minimum(*s.minimum);
-  if (s.maximum.has_value()) out.set_maximum(*s.maximum);
-  if (s.mean.has_value()) out.set_mean(*s.mean);
-  if (s.standard_deviation.has_value()) out.set_standard_deviation(*s.standard_deviation);
-  if (s.median.has_value()) out.set_median(*s.median);
-  if (s.mode.has_value()) out.set_mode(*s.mode);
-  if (s.entropy_bits.has_value()) out.set_entropy_bits(*s.entropy_bits);
-  if (s.otsu_threshold.has_value()) out.set_otsu_threshold(*s.otsu_threshold);
-  out.mutable_quantiles()->Add(s.quantiles.begin(), s.quantiles.end());
-}
-
 bool AllZero(const std::vector<uint64_t>& numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](uint64_t n) { return n == 0; });
 }
@@ -152,7 +141,7 @@ void FillHistogram(const Answer& answer, bool omit_counts, v1::Histogram& out) {
   out.set_above(answer.histogram.above);
   out.set_ignored(answer.histogram.ignored);
   out.set_nan(answer.histogram.nan);
-  if (answer.statistics.has_value()) FillStatistics(*answer.statistics, *out.mutable_statistics());
+  if (answer.statistics.has_value()) SetStatistics(*answer.statistics, *out.mutable_statistics());
   out.mutable_edges()->Add(answer.edges.begin(), answer.edges.end());
 }
 

@@ -15,7 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/payload.h"
 #include "kernels/plan_data.h"
+#include "kernels/reference.h"
 #include "kernels/sample.h"
 
 namespace histogram::testing {
@@ -25,33 +27,18 @@ inline constexpr SampleType kAllTypes[] = {SampleType::kU8,   SampleType::kI8,  
                                            SampleType::kU64,  SampleType::kI64, SampleType::kF16,
                                            SampleType::kBf16, SampleType::kF32, SampleType::kF64};
 
-// A long double holds each value of each type exactly (64 bits of mantissa).
-static_assert(std::numeric_limits<long double>::digits >= 64);
-
 // numpy.histogram(samples, edges) by comparison alone.
 inline Histogram PlainHistogram(std::span<const std::byte> bytes, SampleType type,
                                 const std::vector<double>& edges) {
-  Histogram h;
-  h.counts.assign(edges.size() - 1, 0);
-  internal::VisitSample(type, [&]<typename S>(S) {
-    using Bits = typename S::Bits;
-    for (size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
-      const auto x = static_cast<long double>(S::Widen(internal::LoadBits<Bits>(bytes.data() + i)));
-      ++h.samples;
-      if (std::isnan(x)) {
-        ++h.nan;
-      } else if (x < edges.front()) {
-        ++h.below;
-      } else if (x > edges.back()) {
-        ++h.above;
-      } else {
-        const auto above = std::upper_bound(edges.begin(), edges.end(), x);
-        const auto bin = static_cast<size_t>(above - edges.begin()) - 1;
-        ++h.counts[std::min(bin, h.counts.size() - 1)];
-      }
-    }
-  });
-  return h;
+  const Binning binning = *Binning::Edges(edges, std::numeric_limits<uint32_t>::max());
+  const Fragment fragment = FragmentOf(bytes);
+  const std::vector<uint64_t> slots = ReferenceSlots({&fragment, 1}, binning, type);
+  const uint32_t bins = binning.bin_count();
+  return {.counts = {slots.begin(), slots.begin() + bins},
+          .samples = bytes.size() / SampleBytes(type),
+          .below = slots[bins + internal::kBelowSlot],
+          .above = slots[bins + internal::kAboveSlot],
+          .nan = slots[bins + internal::kNanSlot]};
 }
 
 // Any pattern of bits, so each NaN, infinity and subnormal of the type may come.

@@ -234,18 +234,6 @@ class LocalCounter {
   InputFile file_ ABSL_GUARDED_BY(mutex_);
 };
 
-void SetStatistics(const Statistics& from, v1::Statistics& to) {
-  if (from.minimum.has_value()) to.set_minimum(*from.minimum);
-  if (from.maximum.has_value()) to.set_maximum(*from.maximum);
-  if (from.mean.has_value()) to.set_mean(*from.mean);
-  if (from.standard_deviation.has_value()) to.set_standard_deviation(*from.standard_deviation);
-  if (from.median.has_value()) to.set_median(*from.median);
-  if (from.mode.has_value()) to.set_mode(*from.mode);
-  if (from.entropy_bits.has_value()) to.set_entropy_bits(*from.entropy_bits);
-  if (from.otsu_threshold.has_value()) to.set_otsu_threshold(*from.otsu_threshold);
-  to.mutable_quantiles()->Add(from.quantiles.begin(), from.quantiles.end());
-}
-
 // Ends the program with an error where a mapped file is cut: the memory behind its end is gone, and
 // a signal says so.
 class SayCutOff {
@@ -312,12 +300,7 @@ absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const 
   const Histogram histogram = counted.tally.Finish();
   Report report = {input.name, spec};
   v1::Histogram& answer = report.histogram;
-  answer.mutable_counts()->Add(histogram.counts.begin(), histogram.counts.end());
-  answer.set_samples(histogram.samples);
-  answer.set_below(histogram.below);
-  answer.set_above(histogram.above);
-  answer.set_ignored(histogram.ignored);
-  answer.set_nan(histogram.nan);
+  SetCounts(histogram, answer);
   if (spec.edges()) {
     const std::vector<double> edges = plan.binning().ComputeEdges();
     answer.mutable_edges()->Add(edges.begin(), edges.end());
