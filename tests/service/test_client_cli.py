@@ -374,19 +374,6 @@ def test_what_follows_two_dashes_are_files(histogram, tmp_path):
     assert b"cannot open ./-y" in histogram("--", "-y", cwd=tmp_path, status=1).stderr
 
 
-def test_the_shortest_way(histogram, tmp_path):
-    file = tmp_path / "text"
-    file.write_bytes(b"hello")
-    assert b"5 bytes" in histogram(file).stdout
-    assert b"5 bytes" in histogram(file, "--bins", 16).stdout
-    assert b"5 bytes" in histogram("-", input=b"hello").stdout
-    with open(file, "rb") as data:
-        assert b"5 bytes" in histogram("count", stdin=data).stdout
-    with open(file, "rb") as data:
-        assert b"5 bytes, 4 bins" in histogram("--bins", 4, stdin=data).stdout
-    assert histogram("cuont", status=2).stderr.startswith(b"histogram: no file or command is named")
-
-
 def test_a_typed_input_ends_with_one_control_d(client_bin, server):
     for arguments in (("count", "-"), ("--server", server.address, "compute", "-")):
         typing, terminal = pty.openpty()
@@ -410,25 +397,6 @@ def test_without_a_file_at_a_terminal(client_bin):
     os.close(terminal)
     assert done.returncode == 2
     assert b"name a FILE to count, or - for standard input" in done.stderr
-
-
-def test_a_file_in_the_format_of_its_name(histogram, tmp_path):
-    file = tmp_path / "data"
-    file.write_bytes(random_bytes(5000))
-    for name in ("a.svg", "a.json", "a.csv"):
-        assert histogram(file, "--output", tmp_path / name).stdout == b""
-    assert xml.etree.ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")
-    assert json.loads((tmp_path / "a.json").read_bytes())["histograms"][0]["samples"] == 5000
-    assert (tmp_path / "a.csv").read_bytes().startswith(b"source,bin,")
-    for name in ("a.pdf", "a.PNG"):
-        error = histogram(file, "--output", tmp_path / name, status=2).stderr
-        assert b"--output: its format must be table, json, csv or svg" in error
-        assert not (tmp_path / name).exists()
-    histogram(file, "--output", tmp_path / "a.pdf", "--format", "svg")
-    histogram(file, "--output", tmp_path / "a.txt")
-    before = file.read_bytes()
-    histogram(file, "--output", file, status=2)
-    assert file.read_bytes() == before
 
 
 # ---------------------------------------------------------------------------------------- pictures
