@@ -251,7 +251,8 @@ def run_service(check, binaries, descriptor, gpus):
             answer = caller.compute(messages("ComputeRequest")(payload=payload.tobytes()), timeout=60)
             caller.verify(answer, caller.numpy.bincount(payload, minlength=256), "cuda:0")
             receipts.append(answer.receipt.gather_ns)
-        assert receipts[-10:].count(0) >= 9, f"gathered for ns: {receipts}"  # the first blocks are small
+        # The first blocks are small, and a frame's last bytes may lie elsewhere. A copy of 1 MiB takes 90,000.
+        assert sorted(receipts[-10:])[8] < 5000, f"gathered for ns: {receipts}"
     with check.test("service: two servers on one GPU"):
         with Server(binaries, *CUDA, "--lanes", "2") as one, Server(binaries, *CUDA, "--lanes", "2") as two:
             with concurrent.futures.ThreadPoolExecutor(2) as executor:
