@@ -131,20 +131,16 @@ Result<Binning> Binning::MakeEven(uint32_t bin_count, double from, double to) {
 void Binning::FillEvenTable() {
   const internal::EdgeRule& edges = rule_;
   const double first = edges.at(0), per_unit = 1 / edges.step, last = edges.bins - 1;
-  for (uint32_t v = 0; v < kByteValues; ++v) {
-    int32_t& bin = bin_of_[v];
-    if (v < first) {
-      bin = kBelow;
-    } else if (v > edges.upper) {
-      bin = kAbove;
-    } else {
-      // Guess, then correct by comparison with the edges. The guess for v == first may be NaN.
-      auto index = static_cast<uint32_t>(std::min(std::max(0.0, (v - first) * per_unit), last));
-      while (index > 0 && v < edges.at(index)) --index;
-      while (index + 1 < edges.bins && v >= edges.at(index + 1)) ++index;
-      bin = static_cast<int32_t>(index);
-    }
+  uint32_t v = 0;
+  for (; v < kByteValues && v < first; ++v) bin_of_[v] = kBelow;
+  for (; v < kByteValues && v <= edges.upper; ++v) {
+    // Guess, then correct by comparison with the edges. The guess for v == first may be NaN.
+    auto index = static_cast<uint32_t>(std::min(std::max(0.0, (v - first) * per_unit), last));
+    while (index > 0 && v < edges.at(index)) --index;
+    while (index + 1 < edges.bins && v >= edges.at(index + 1)) ++index;
+    bin_of_[v] = static_cast<int32_t>(index);
   }
+  std::fill(bin_of_.begin() + v, bin_of_.end(), kAbove);
 }
 
 Result<Binning> Binning::EvenIn(EvenTypes types, uint32_t bin_count, double lower, double upper,

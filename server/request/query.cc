@@ -22,24 +22,31 @@
 namespace histogram::server {
 namespace {
 
-// INVALID_ARGUMENT naming the first unknown field of `message`, whose path is `path`, or of a
-// message in it.
-absl::Status RefuseUnknown(const google::protobuf::Message& message, const std::string& path) {
+// The number of the first unknown field of `message` or of a message in it, or 0. Puts the path
+// from `message` to the one that has the field before `path`.
+int FindUnknown(const google::protobuf::Message& message, std::string& path) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   const auto& unknown = reflection.GetUnknownFields(message);
-  if (!unknown.empty()) {
-    return UnknownField(path.c_str(), static_cast<uint32_t>(unknown.field(0).number()));
-  }
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  for (const auto* field : fields) {
+  if (!unknown.empty()) return unknown.field(0).number();
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const auto* const field = type.field(i);
     if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
     assert(!field->is_repeated());  // a Spec has no list of messages
-    absl::Status status = RefuseUnknown(reflection.GetMessage(message, field),
-                                        absl::StrCat(path, ".", field->name()));
-    if (!status.ok()) return status;
+    if (!reflection.HasField(message, field)) continue;
+    const int number = FindUnknown(reflection.GetMessage(message, field), path);
+    if (number == 0) continue;
+    path = absl::StrCat(".", field->name(), path);
+    return number;
   }
-  return absl::OkStatus();
+  return 0;
+}
+
+absl::Status RefuseUnknown(const v1::Spec& spec) {
+  std::string path;
+  const int number = FindUnknown(spec, path);
+  if (number == 0) return absl::OkStatus();
+  return UnknownField(absl::StrCat("spec", path).c_str(), static_cast<uint32_t>(number));
 }
 
 absl::StatusOr<Binning> OrStatus(Result<Binning> binning) {
@@ -214,7 +221,7 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
                                                        const QueryLimits& limits) {
   v1::Spec spec;
   if (!spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Malformed("spec");
-  if (absl::Status s = RefuseUnknown(spec, "spec"); !s.ok()) return s;
+  if (absl::Status s = RefuseUnknown(spec); !s.ok()) return s;
   const absl::StatusOr<SampleType> type = TypeOf(spec);
   if (!type.ok()) return type.status();
   if (absl::Status s = CheckQuantiles(spec); !s.ok()) return s;
