@@ -101,31 +101,41 @@ def name_of(key):
     return f"{method} {samples}{human(payload)} x{connections}{where}"
 
 
-def cuda_of_cpu(pairs):
-    """In how many rows of bytes `cuda` is the slower one, and its shares of the rate of `cpu`, ascending."""
-    shares = sorted(ratio(cuda, cpu) for key, cuda, cpu in pairs if not key[4])
-    return sum(share < 1 for share in shares), shares
+def cuda_of_cpu(service, fits):
+    """Of the kinds of load with such a key: the shares of the server's CPU time that `cuda` takes of that of `cpu`,
+    and of the throughput; both ascend."""
+    found = [(cpu_us(cuda) / cpu_us(cpu), ratio(cuda, cpu))
+             for key, cuda, cpu in Rows(service).pairs(("ours", "cuda"), ("ours", "cpu")) if fits(key)]
+    return [sorted(shares) for shares in zip(*found)]
+
+
+def span(shares):
+    return f"{shares[0]:.2f} to {shares[-1]:.2f}"
+
+
+def saved_by_the_gpu(service):
+    """What the GPU takes of the work over gRPC, large payloads first."""
+    cost, speed = cuda_of_cpu(service, lambda key: key[2] >= MIB)
+    some_cost, some_speed = cuda_of_cpu(service, lambda key: key[2] == 64 * KIB)
+    less_cost, less_speed = cuda_of_cpu(service, lambda key: key[2] <= 4 * KIB and not key[4])
+    return (f"From 1 MiB a payload on, the server takes {statistics.median(cost):.2f} of the CPU time with the GPU that it "
+            f"takes without ({span(cost)} in {len(cost)} kinds of load), at {span(speed)} of the throughput. Payloads of "
+            f"64 KiB take {span(some_cost)} at {span(some_speed)}. Smaller ones are for the CPU: those of up to 4 KiB take "
+            f"{span(less_cost)} at {span(less_speed)}.")
 
 
 def in_short():
     """The front page's sentences: for readers who know none of our names."""
     service, kernels = load(GPU / "service.json"), load(GPU / "kernels.json")
-    fetched = load(GPU / "service-fetched.json")
-    slower, shares = cuda_of_cpu(Rows(service).pairs(("ours", "cuda"), ("ours", "cpu")))
     _, rates = kernel_plot["rows_of"](kernels)
     resident = max(min(of.values()) for of in rates.values())
     reading = max(kernels["ceilings"]["read_gbps"].items(), key=lambda size: int(size[0]))[1]
     there = (f"A GPU counts bytes that lie in its memory at {figure(resident)} GB/s, whatever their values; reading alone "
              f"reaches {figure(reading)}. {source(kernels, GPU / 'kernels.json')}")
-    sent = (f"Other builds copy each payload for the GPU. There the server was slower with the GPU than without it in "
-            f"{slower} of {len(shares)} kinds of load. {source(service, GPU / 'service.json')}")
-    beside = {key[2]: (cuda["server_cpu_seconds_per_gb"] / cpu["server_cpu_seconds_per_gb"], ratio(cuda, cpu))
-              for key, cuda, cpu in Rows(fetched).pairs(("ours", "cuda"), ("ours", "cpu")) if not key[4]}
-    saved = (f"The image and the static programs let the GPU read payloads where they were received. With the GPU, bytes "
-             f"in payloads of 16 MiB take {beside[16 * MIB][0]:.2f} of the server's CPU time at {beside[16 * MIB][1]:.2f} "
-             f"of the throughput; in payloads of 64 KiB {beside[64 * KIB][0]:.2f} at {beside[64 * KIB][1]:.2f} (eight "
-             f"connections, `--lanes 2`). {source(fetched, GPU / 'service-fetched.json')}")
-    return f"{paragraph(there)}\n\n{paragraph(saved)}\n\n{paragraph(sent)}"
+    sent = (f"The image and the static programs let the GPU read payloads where they were received. "
+            f"{saved_by_the_gpu(service)} {source(service, GPU / 'service.json')}")
+    return (f"{paragraph(there)}\n\n{paragraph(sent)}\n\n"
+            + paragraph("Other builds copy each payload for the GPU, which costs a core what counting costs."))
 
 
 def node_choice():
@@ -152,10 +162,8 @@ def node_choice():
     for what, gbps in ((f"in GPU memory, {human(size)} at once", resident),
                        ("in GPU memory, many rows of 4 KiB", many)):
         lines.append([what, f"at most {figure(link)} GB/s (the link)", f"{figure(gbps)} GB/s", f"{gbps / link:.0f}", ""])
-    slower, shares = cuda_of_cpu(pairs)
-    advice = (f"For bytes that come over a network take a node without a GPU: `cuda` was slower than `cpu` in {slower} of "
-              f"{len(shares)} kinds of load over gRPC ({shares[0]:.2f} to {shares[-1]:.2f} of it, median "
-              f"{statistics.median(shares):.2f}). Take a GPU for data that already lies in its memory.")
+    advice = (f"{saved_by_the_gpu(service)} These are the static programs', whose payloads the GPU reads where they were "
+              f"received.")
     head = ["where the bytes are", "`cpu`", "`cuda`", "`cuda` / `cpu`", "server CPU, s/GB (`cpu`, `cuda`)"]
     return f"{table(head, lines)}\n\n{paragraph(advice)}\n\n{paragraph(source(service, GPU / 'service.json', all_rows=True))}"
 

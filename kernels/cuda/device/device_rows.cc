@@ -18,10 +18,11 @@
 namespace histogram {
 namespace {
 
-// Counts are copied to the host in pieces of this size, through pinned memory that is kept. Not
-// measured apart.
+// Counts are copied to the host in pieces of this size, through pinned memory that is kept. In
+// pieces of 1 or 2 MiB 4,096 rows of 256 bins take 1.09 ms instead of 0.72 to 0.83 (H200, ec86c61).
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
-// Of them a thread takes no fewer. Starting a thread takes about 30 us. Not measured apart.
+// Of them a thread takes no fewer. Starting a thread takes about 30 us: with halves of this and
+// twice the threads the same rows take 0.86 to 0.97 ms.
 constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 
 Error BadRows(const std::string& field, const std::string& message, uint64_t limit = 0) {
