@@ -146,7 +146,8 @@ def test_the_sizing_formula(root, server_bin):
     assert "pinned ≈ GPUs × lanes × 29 MiB" in text
 
     def limit_gib(gpus):
-        pinned = gpus * settings["lanes"] * 29 * UNITS["MiB"]
+        assert settings["lanes"] == 0 and "(`--lanes 0`) a GPU has 2 lanes, or 4" in " ".join(text.split())
+        pinned = gpus * 4 * 29 * UNITS["MiB"]
         return (settings["receive-bytes-max"] + 1.15 * pinned) / (1 << 30) + 0.5 * gpus + 0.5
 
     without, one = re.search(r"that is ([0-9.]+) GiB without a GPU, and ([0-9.]+) GiB with one", text).groups()
