@@ -94,10 +94,16 @@ def numbers_of(
     """What numpy makes of these ends for samples of this type. None: as in plan."""
     if ends is None or type(bins) is not int or not 0 < bins <= _BINS_MAX:
         return None
-    first: Any = type(ends[0])
-    last: Any = type(ends[1])
-    types: tuple[str, str] | None = _types(first, last, dtype)
-    return _numbers(*ends, types) if types is not None and _numpy_agrees() else None
+    first: Any = ends[0]
+    last: Any = ends[1]
+    try:
+        if first == last:  # integers of numpy become float64s
+            first, last = first - 0.5, last + 0.5
+    except OverflowError:
+        return None
+    kinds: Any = type(first), type(last)
+    types: tuple[str, str] | None = _types(*kinds, dtype)
+    return _numbers(first, last, types) if types is not None and _numpy_agrees() else None
 
 
 def plain_ends(range: Any) -> tuple[Any, Any] | None:
@@ -111,8 +117,6 @@ def plain_ends(range: Any) -> tuple[Any, Any] | None:
 
 def _numbers(first: Any, last: Any, types: tuple[str, str]) -> Numbers | None:
     try:
-        if first == last:
-            first, last = first - 0.5, last + 0.5
         low, high = float(first), float(last)
     except OverflowError:
         return None

@@ -312,7 +312,8 @@ def test_ranges_that_differ_by_a_sign_or_a_type_have_their_own_edges():
     a = np.array([-1, -0.5, 0, 0.1, 1], "f4")
     tenth = np.float32(0.1)
     ranges = [(-1, 0.0), (-1, -0.0), (0.0, 1), (-0.0, 1), (0, 1.0), (0.0, tenth), (0.0, float(tenth)),
-              (np.float16(0), tenth), (np.int8(-1), np.uint64(1)), (2**53, 2**53 + 2), (2.0**53, 2.0**54), (3, 3)]
+              (np.float16(0), tenth), (np.int8(-1), np.uint64(1)), (2**53, 2**53 + 2), (2.0**53, 2.0**54), (3, 3),
+              (np.uint8(0), np.uint8(0)), (np.int16(0), -0.0)]
     for _ in range(3):
         for ends in ranges:
             for its in (ends, list(ends), np.array(ends)):
