@@ -108,11 +108,12 @@ constexpr Setting kSettings[] = {
     {.name = "receive-bytes-max", .as = kBytes, .limits = {kMiB, 16 * kTiB},
      .member = [](Config& c) -> Member { return &c.transport.receive_bytes_max; },
      .help = "memory for received messages over all connections; at least twice "
-             "--queue-bytes-max; 0.5 GiB less than the process may take"},
+             "--queue-bytes-max; at least 0.5 GiB less than the process may take"},
     {.name = "bin-count-max", .listed = kHelpAll, .limits = {1, kBinCountMax},
      .member = [](Config& c) -> Member { return &c.transport.bin_count_max; },
      .help = "bins of one histogram; each takes up to 24 bytes of --queue-bytes-max, 16 more "
-             "with edges and 40 more with statistics; fewer where callers ask for too much"},
+             "with edges, 20 more with sparse and 40 more with statistics; fewer where callers "
+             "ask for too much"},
     {.name = "batch-bytes-max", .listed = kUnlisted, .as = kBytes, .limits = {1, 4095 * kMiB},
      .member = [](Config& c) -> Member { return &c.batching.batch_bytes_max; },
      .help = "payload bytes of one batch"},
