@@ -38,8 +38,8 @@ struct BackendInfo {
   // Most counters of one batch of typed samples. 0: the backend counts bytes only; UINT64_MAX: no
   // limit of its own. On a GPU all items of such a batch have the same plan.
   uint64_t lane_counters = 0;
-  PhaseLimits phases;                 // what phases of a payload may need; it may exceed lane_bytes
-  uint64_t pinned_bytes = 0;          // allocated at start
+  PhaseLimits phases;         // what phases may need; their payload may be larger than lane_bytes
+  uint64_t pinned_bytes = 0;  // allocated at start
   bool reads_receive_memory = false;  // in place: BackendOptions::receive_memory
   uint64_t device_bytes = 0;          // allocated at start
 };

@@ -1,5 +1,5 @@
-// Makes the backends that this build and this machine have. Only this file knows whether CUDA is
-// compiled in.
+// Makes the backends that this build and this machine have. Only backend_factory.cc tests whether
+// CUDA is compiled in.
 #ifndef HISTOGRAM_KERNELS_BACKEND_FACTORY_H_
 #define HISTOGRAM_KERNELS_BACKEND_FACTORY_H_
 

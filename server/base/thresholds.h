@@ -7,7 +7,7 @@
 // | 64 KiB   | left to a lane where that pays (EventLoop::HandOver)   | a lane               |
 // | > 64 KiB | in the queue's class of large payloads                 | as above             |
 // | > 1 MiB  | always left to a lane                                  | a lane               |
-// | 2 MiB    | cut over the free lanes of the CPU                     | several lanes        |
+// | 2 MiB    | cut over the free lanes of a backend                   | several lanes        |
 //
 // The loop replies in any case.
 //

@@ -1,10 +1,10 @@
 // Collects payloads into batches and hands these to backends: to the kind that gets more done
 // (preference.h), and of that kind to the backend that is expected to finish first (policy.h).
 //
-// While nothing waits, the thread that brings a small payload for the CPU counts it, without a lock
-// (inline_gate.h). The batcher holds one credit for each lane. With a free lane and no configured
-// delay, any other lone payload leaves at once. Batches form while lanes are busy. All methods are
-// thread-safe.
+// While nothing waits for the CPU, the thread that brings a small payload for it counts that,
+// without a lock (inline_gate.h). The batcher holds one credit for each lane. With a free lane and
+// no configured delay, any other lone payload leaves at once. Batches form while lanes are busy.
+// All methods are thread-safe.
 //
 // This class has the lock, the hand-over and the thread. Plain classes decide under the lock: which
 // lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h, preference.h),

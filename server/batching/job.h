@@ -33,7 +33,7 @@ class Job {
   // --- Set by the caller before Enqueue.
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;         // of the payload: the sum of the fragments' sizes
-  uint64_t charge_bytes = 0;  // what the queue is charged: payload and reply
+  uint64_t charge_bytes = 0;  // what the queue is charged: payload, counters, tables and reply
   Plan plan;
   // If set, a lane executes them on the whole payload, alone in its batch. They hold the outcome.
   std::shared_ptr<Phases> phases;

@@ -9,7 +9,7 @@
 namespace histogram::server {
 
 struct BatchingLimits {
-  uint64_t queue_bytes_max = uint64_t{256} << 20;  // payload + reply bytes, queued and executing
+  uint64_t queue_bytes_max = uint64_t{256} << 20;  // charge_bytes of jobs queued and executing
   uint32_t batch_payloads_max = kBatchPayloadsMax;
   uint64_t batch_bytes_max = uint64_t{16} << 20;
   uint64_t batch_delay_us_max = 0;  // how long a batch may wait to fill while a lane is free

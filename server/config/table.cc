@@ -157,7 +157,7 @@ constexpr Setting kSettings[] = {
              "a drain; exit where a supervisor starts it anew"},
     {.name = "verify-fraction", .listed = kHelpAll,
      .member = [](Config& c) -> Member { return &c.transport.verify_fraction; },
-     .help = "share of the requests that are recounted with another kernel before they are "
+     .help = "share of the requests that are recounted by plain loops before they are "
              "answered; 1 while you doubt a machine or a build"},
     {.name = "force-kernel", .listed = kUnlisted,
      .member = [](Config& c) -> Member { return &c.backend.force_kernel; },

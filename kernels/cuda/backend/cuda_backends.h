@@ -1,6 +1,6 @@
-// The GPU backends of this machine. The rest of the project includes only this header of the
-// folder. It names no CUDA type. The CUDA runtime is linked statically, so a binary that holds it
-// also starts on a machine without a driver.
+// The GPU backends of this machine. The other folders, tests and benchmarks excepted, include only
+// this header of the folder. It names no CUDA type. The CUDA runtime is linked statically, so a
+// binary that holds it also starts on a machine without a driver.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_BACKENDS_H_
 #define HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_BACKENDS_H_
 

@@ -14,8 +14,8 @@
 namespace histogram::cuda {
 
 // `wait` waits for the lane's device. If its outcome is not OK, the payload is not touched again.
-// On success fills in the report's kernel and times. REQUIRES: the lane covers phases.needs(), and
-// counters of a CountPhase are at most kLaneCounters.
+// On success fills in the report's kernel and times. REQUIRES: the lane covers phases.needs();
+// the counters of a CountPhase, and of a plan of PlanOver, are at most kLaneCounters.
 absl::Status RunPhases(Phases& phases, std::span<const Fragment> payload, Lane& lane,
                        PlanCache& plans, absl::FunctionRef<absl::Status()> wait,
                        BatchReport& report);

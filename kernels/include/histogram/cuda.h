@@ -6,7 +6,8 @@
 //   histogram::Result<histogram::Histogram> h = counter->Read(stream);
 //
 // Plans without tables get them in Make. Calls take effect in the order of the stream. Count and
-// FindExtent of a DeviceCounter, Find of DeviceRanks, and calls named Read... wait for the stream.
+// FindExtent of a DeviceCounter, ForEachRow of DeviceRows, Find of DeviceRanks, and calls named
+// Read... wait for the stream.
 // Only Make allocates device memory.
 #ifndef HISTOGRAM_CUDA_H_
 #define HISTOGRAM_CUDA_H_
@@ -139,8 +140,9 @@ class DeviceRows {
   uint64_t row_count() const;
   // Waits for the stream. Returns a histogram for each row. REQUIRES: not made for kEntropy.
   Result<std::vector<Histogram>> Read(CUstream_st* stream);
-  // The same without a Histogram for each row: calls visit with its number, the count of each bin,
-  // and the samples below, above, and NaN. Up to `threads` threads call it at the same time.
+  // The same without a Histogram for each row: waits for the stream, then calls visit with its
+  // number, the count of each bin, and the samples below, above, and NaN. Up to `threads` threads
+  // call it at the same time.
   using VisitRow =
       std::function<void(uint64_t, std::span<const uint32_t>, std::span<const uint32_t>)>;
   std::optional<Error> ForEachRow(CUstream_st* stream, const VisitRow& visit, uint32_t threads = 1);

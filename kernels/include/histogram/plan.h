@@ -42,7 +42,8 @@ class Plan {
   static Plan OfBytes(const Binning& binning);
   // Between edges. Fails with kBadBinning for a binning without edges (Alphabet, ByteTable).
   static Result<Plan> Make(const Binning& binning, SampleType type);
-  // The same without tables: CPUs compute the edges next to a sample, GPUs make the tables.
+  // The same without tables: CPUs compute the edges next to a sample. The classes of
+  // <histogram/cuda.h> make the tables.
   static Result<Plan> Direct(const Binning& binning, SampleType type);
   // The plan that counts `samples` samples soonest, its own making included: OfBytes for u8, else
   // Make if TablesPay, else Direct.

@@ -1,20 +1,21 @@
 // One lane of a GPU: streams, pinned and device buffers and a ladder of graphs, all allocated when
 // it is made. It executes one batch at a time, in three steps that its thread calls in turn:
 //
-//   Begin   copies the fragments into pinned memory and queues copies and kernels. What lies in the
-//           receive memory stays there: a kernel fetches it.
+//   Begin   copies the fragments into pinned memory and queues copies and kernels. If a kernel
+//           fetches the batch, fragments in the receive memory stay there.
 //   Wait    spins, then naps, until the device is done; touches nothing of the batch
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
 // For phases (phases.h) the steps are finer: StartPhases, then Load, Use..., Begin..., Wait and
 // EndStep as often as needed, then ReportPhases.
 //
-// Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
-// launch. For other kernels and larger batches the batch is cut into portions that are gathered,
-// copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
-// sums in u64. Typed samples are always copied, with the tables of their plan in front of them. A
-// portion of small payloads is one launch, as bytes are. Large ones, and those of many bins, take a
-// launch each and a row of u64 for each payload.
+// From kFetchedBytesMin on a kernel fetches a batch as one portion, if at least three quarters of
+// it lie in the receive memory. Of what is gathered, up to kMappedBytesMax the kernels made for
+// that read the pinned memory in place, as a graph launch. For other kernels and larger batches the
+// batch is cut into portions that are gathered, copied and counted in overlap. Payloads are cut
+// into pieces with a row of u32 each, which Finish sums in u64. Typed samples are never read in
+// place; the tables of their plan lie in front. A portion of small payloads is one launch, as bytes
+// are. Large ones, and those of many bins, take a launch each and a row of u64 for each payload.
 //
 // Used by one thread at a time, except ReleaseHang and const methods. Sizes in bytes.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_
