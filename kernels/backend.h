@@ -81,8 +81,8 @@ class Backend {
   // Predicted time of a batch of this shape. The batcher places and closes batches by it.
   virtual uint64_t EstimateNs(const Workload& workload) const = 0;
 
-  // Executes `batch` on a free lane. The lane's thread calls `done` exactly once with the same
-  // batch, never from within Submit; batch->status is its outcome. REQUIRES: fewer than
+  // Executes `batch` on a free lane. A thread of the backend calls `done` exactly once with the
+  // same batch, never from within Submit; batch->status is its outcome. REQUIRES: fewer than
   // info().lanes batches are executing; batch->bytes <= info().lane_bytes, or the batch is of
   // phases; batch->items.size() <= info().lane_payloads; info().phases.Cover(what its phases need).
   virtual void Submit(std::unique_ptr<Batch> batch, Done done) = 0;

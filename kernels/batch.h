@@ -22,7 +22,8 @@ namespace histogram {
 struct BatchItem {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;  // sum of the fragments' sizes; a whole number of samples
-  // MayShareBatch holds for the plans of any two items of a batch. A GPU's have tables.
+  // MayShareBatch holds for the plans of any two items of a batch. A GPU's have tables, unless
+  // `phases` is set.
   Plan plan = {};
   // If set, the backend executes them on the whole payload and ignores `plan` and `counts`. Such an
   // item is alone in its batch.

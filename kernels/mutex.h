@@ -1,6 +1,6 @@
 // std::mutex and std::condition_variable with clang's thread-safety annotations. Lock() looks 100
 // times before it sleeps. ThreadSanitizer follows them even if absl is built without it. It does
-// not follow absl::Mutex then, which only code that needs gRPC uses.
+// not follow absl::Mutex then, so kernels and batching use these.
 #ifndef HISTOGRAM_KERNELS_MUTEX_H_
 #define HISTOGRAM_KERNELS_MUTEX_H_
 

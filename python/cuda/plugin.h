@@ -1,6 +1,6 @@
 // Functions that the Python package calls to count samples in a GPU's memory: <histogram/cuda.h>
 // behind plain C, so that one shared object serves every version of Python. The package loads it
-// (ctypes) when a GPU's array comes; python/histogram/_gpu.py repeats these declarations.
+// (ctypes) when a GPU's array comes; python/histogram/_gpu_plugin.py repeats these declarations.
 //
 // Functions that can fail return 0; or they fill `error` with a text that ends in 0, and return -1
 // if the device fails, -2 for bad input, -3 for even bins that need tables (DeviceCounter::SetRange

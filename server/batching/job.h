@@ -66,9 +66,9 @@ class Job {
 
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: it was
   // dropped. UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once, unless
-  // Enqueue returned kCounted, without the batcher's lock: on a lane's thread, on the batcher's
-  // thread, or within Enqueue of any job. Done may call Enqueue. It must not block or wait for the
-  // batcher.
+  // Enqueue returned kCounted, without the batcher's lock: on a thread of a backend, on the
+  // batcher's thread, or within Enqueue of any job. Done may call Enqueue. It must not block or
+  // wait for the batcher.
   virtual void Done(const absl::Status& status) = 0;
 
  private:

@@ -29,9 +29,9 @@ namespace histogram::cuda {
 
 struct LanesShared;
 
-// What the GPUs of one process share. After a kernel's illegal address or failed assertion CUDA
-// leaves the whole process in an inconsistent state, and demands that it ends: results from any GPU
-// of this process are invalid from then on. Thread-safe.
+// What the GPUs of one process share. After an error of a kernel, such as an illegal address or a
+// failed assertion, CUDA leaves the whole process in an inconsistent state, and demands that it
+// ends: results from any GPU of this process are invalid from then on. Thread-safe.
 class SharedFate {
  public:
   void Join(const std::shared_ptr<LanesShared>& member);
