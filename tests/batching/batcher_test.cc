@@ -866,6 +866,7 @@ class PhasesGpuTest : public BatcherFixture {
     const auto phases = std::make_shared<OnePhase>();
     phases->needed = needs;
     job.phases = phases;
+    job.plan = *Plan::Direct(*Binning::Even(20, -1e3, 1e3), SampleType::kF64);
     return job;
   }
 };

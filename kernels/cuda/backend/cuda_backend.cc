@@ -33,8 +33,8 @@ constexpr uint32_t kLanePayloadsMax = 1 << 20;
 constexpr uint64_t kAssumedNsPerBatch = 15000;
 constexpr uint64_t kAssumedNsPerPayload = 60;
 constexpr double kAssumedNsPerByte = 0.12;
-// Typed samples: a launch for each payload, and counters that are cleared and copied back. Guesses
-// for an H200 host.
+// Typed samples: a launch for each payload, unless small ones share one, and counters that are
+// cleared and copied back. Guesses for an H200 host.
 constexpr uint64_t kAssumedNsPerTypedPayload = 3000;
 constexpr double kAssumedNsPerCounter = 0.4;
 
