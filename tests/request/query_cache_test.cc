@@ -96,6 +96,33 @@ TEST(FillJobTest, RowsAreChargedForWhatTheirPhasesKeep) {
   EXPECT_GE(ChargeOfRows(false, true), plain + 4 * sizeof(double)) << "the ranges";
 }
 
+// Each takes a GPU's lane some 35 us, and a batch of more than ten seconds is taken for hung.
+TEST(AdmitTest, RowsOverTheirOwnRangesAreFewerWhereOnlyGpusCount) {
+  v1::Spec spec;
+  spec.ParseFromString(SpecOf(10));
+  auto* even = spec.mutable_binning()->mutable_even();
+  even->clear_lower();
+  even->clear_upper();
+  even->set_range_of_row(true);
+  spec.mutable_rows()->mutable_windows()->set_samples(1);
+  const std::string bytes = spec.SerializeAsString();
+  const auto admits = [&](uint64_t rows, bool direct) {
+    ParsedRequest parsed;
+    parsed.spec = bytes;
+    parsed.payload_bytes = rows * sizeof(float);
+    QueryLimits limits = kLimits;
+    limits.direct = direct;
+    std::shared_ptr<const Query> query;
+    return AdmitParsed(
+               Method::kCompute, {.payload_bytes_max = parsed.payload_bytes, .query = limits},
+               [](uint64_t) { return absl::OkStatus(); }, parsed, query)
+        .ok();
+  };
+  EXPECT_TRUE(admits(16'000, false));
+  EXPECT_FALSE(admits(17'000, false));
+  EXPECT_TRUE(admits(500'000, true));
+}
+
 TEST(FillJobTest, TablesAreMadeWhereTheyTakeNoLongerThanTheCount) {
   const auto query_of = [](uint32_t bins) {
     auto query = std::make_shared<Query>();
