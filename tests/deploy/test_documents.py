@@ -144,9 +144,9 @@ def test_the_sizing_formula(root, server_bin):
     text = (root / "docs/operations/sizing.md").read_text()
     assert "limit = receive-bytes-max + 1.15 × pinned + GPUs × 0.5 GiB + 0.5 GiB" in text
     assert "pinned ≈ GPUs × lanes × 29 MiB" in text
+    assert settings["lanes"] == 0 and "(`--lanes 0`) a GPU has 2 lanes, or 4" in " ".join(text.split())
 
     def limit_gib(gpus):
-        assert settings["lanes"] == 0 and "(`--lanes 0`) a GPU has 2 lanes, or 4" in " ".join(text.split())
         pinned = gpus * 4 * 29 * UNITS["MiB"]
         return (settings["receive-bytes-max"] + 1.15 * pinned) / (1 << 30) + 0.5 * gpus + 0.5
 
