@@ -40,13 +40,22 @@ def full_suite():
     return unary + chunks + many + sixteen + elsewhere + floats + ranges
 
 
+def wide_suite():
+    """For hosts of several GPUs: enough connections for 32 cores."""
+    bytes_ = [Row("compute", "tcp", p, c, n) for p, c, n in (
+        (4 * KIB, 32, 16), (4 * KIB, 256, 4), (64 * KIB, 32, 8), (MIB, 32, 2), (MIB, 256, 1), (16 * MIB, 16, 1))]
+    many = [Row("compute_many", "tcp", 4 * KIB, c, n) for c, n in ((32, 64), (256, 16))]
+    floats = [Row("compute", "tcp", p, c, n, float_bins=2048) for p, c, n in ((MIB, 32, 2), (16 * MIB, 16, 1))]
+    return bytes_ + many + floats
+
+
 SHORT = ("compute-tcp-4KiB-x8", "compute-tcp-64KiB-x1", "compute-tcp-64KiB-x8", "compute-tcp-1MiB-x8",
          "compute-many-tcp-4KiB-x1", "accumulate-tcp-1MiB-x1")
 
 
 def rows_of(suite, patterns=""):
     """The rows of a suite, or those of them whose names match one of the patterns (compute-tcp-*,...)."""
-    rows = full_suite()
+    rows = wide_suite() if suite == "wide" else full_suite()
     if suite == "short":
         rows = [row for row in rows if row.name in SHORT]
     chosen = set()

@@ -278,7 +278,8 @@ def parse_arguments():
     p.add_argument("--binaries", default=str(ROOT / "build/release/bin"),
                    help="folder of histogram-server, histogram-client, histogram-sink and raw-tcp")
     p.add_argument("--backends", default="cpu", help="of ours: cpu, cuda, auto; comma-separated")
-    p.add_argument("--suite", choices=("full", "short"), default="full")
+    p.add_argument("--suite", choices=("full", "short", "wide"), default="full",
+                   help="wide: 16 to 256 connections, for hosts of several GPUs")
     p.add_argument("--rows", default="", help="only the rows of these names: compute-tcp-*,accumulate-tcp-1MiB-x8")
     p.add_argument("--part", default="", help="of the rows only every Nth, from the Kth on: K/N")
     p.add_argument("--rounds", type=int, default=17)

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "kernels/mutex.h"
 #include "server/base/clock.h"
@@ -49,6 +50,13 @@ class Batcher {
     kCounted,  // the calling thread counted it: counts and report are filled; no Done
   };
 
+  // A job that Enqueue is given together with others, and what became of it.
+  struct Arrival {
+    Job* job = nullptr;
+    WhenFull when_full = WhenFull::kRefuse;
+    absl::StatusOr<Outcome> outcome = Outcome::kQueued;
+  };
+
   using Placement = server::Placement;
   using Snapshot = BatcherSnapshot;
 
@@ -75,6 +83,12 @@ class Batcher {
   //
   // Within Done, Enqueue never counts a job on the calling thread.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
+  // Counts the job on the calling thread, if that may be: kCounted. If not, returns false, and the
+  // job is the caller's as before.
+  bool Count(Job* job);
+  // Takes all these jobs, in order, under one lock, so that batches form of them. Fills the
+  // outcomes, as above; none is kCounted. REQUIRES: Count returned false for each.
+  void Enqueue(absl::Span<Arrival> arrivals);
 
   // Forms the batches that are due now. Returns the time of the next call; kNever: only after
   // another event.
@@ -98,18 +112,16 @@ class Batcher {
 
  private:
   // Every entry decides under the lock what to do and notes it in an Outbox. Then it releases the
-  // lock and does it (Finish): submits, reports, calls back. An entry is counted in active_ as long
-  // as it will touch this object again. Its last step, under the lock, takes it off: after that, a
-  // thread in WaitIdle may destroy the batcher as soon as the lock is free.
+  // lock and does it (Finish): submits, reports, calls back. An entry with something to do is
+  // counted in active_ as long as it will touch this object again. Its last step, under the lock,
+  // takes it off: after that, a thread in WaitIdle may destroy the batcher as soon as the lock is
+  // free.
 
   // --- Arrive (batcher_arrive.cc)
   // Whether this thread may count the job, if the gate is open.
   bool FitsHere(const Job& job, TimeNs now) const;
-  // The calling thread is inside the gate: counts the job, or queues it if the CPU fails.
-  absl::StatusOr<Outcome> CountHere(Job* job, size_t size_class, WhenFull when_full, TimeNs now)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes the job into the queue, or to wait for room.
-  absl::StatusOr<Outcome> Queue(Job* job, WhenFull when_full, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+  // The calling thread is inside the gate: counts the job, and leaves. False: the CPU failed.
+  bool CountHere(Job* job, size_t size_class, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
 
   // --- Dispatch (batcher_dispatch.cc)
   // Pump, as of `now`.

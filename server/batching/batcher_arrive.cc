@@ -1,24 +1,29 @@
 // How a payload arrives: counted on the calling thread, queued, or refused.
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "server/batching/batcher.h"
 
 namespace histogram::server {
 
-absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
+bool Batcher::Count(Job* job) {
   const TimeNs now = clock_.Now();
-  if (FitsHere(*job, now)) {
-    const bool typed = !job->plan.counts_values();
-    const bool only_cpu =
-        typed && (!job->plan.has_tables() || job->plan.counter_count() > common_counters_max_);
-    const size_t size_class =
-        only_cpu ? InlineGate::kOnlyCpu : Preference::ClassOf(job->bytes, typed);
-    if (gate_.Enter(size_class)) return CountHere(job, size_class, when_full, now);
-  }
-  return Queue(job, when_full, now);
+  if (!FitsHere(*job, now)) return false;
+  const bool typed = !job->plan.counts_values();
+  const bool only_cpu =
+      typed && (!job->plan.has_tables() || job->plan.counter_count() > common_counters_max_);
+  const size_t size_class =
+      only_cpu ? InlineGate::kOnlyCpu : Preference::ClassOf(job->bytes, typed);
+  return gate_.Enter(size_class) && CountHere(job, size_class, now);
+}
+
+absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
+  if (Count(job)) return Outcome::kCounted;
+  Arrival arrival{.job = job, .when_full = when_full};
+  Enqueue(absl::MakeSpan(&arrival, 1));
+  return std::move(arrival.outcome);
 }
 
 bool Batcher::FitsHere(const Job& job, TimeNs now) const {
@@ -28,8 +33,7 @@ bool Batcher::FitsHere(const Job& job, TimeNs now) const {
          !Scheduler::Unwanted(job, now);
 }
 
-absl::StatusOr<Batcher::Outcome> Batcher::CountHere(Job* job, size_t size_class, WhenFull when_full,
-                                                    TimeNs now) {
+bool Batcher::CountHere(Job* job, size_t size_class, TimeNs now) {
   if (gate_.CollectIsDue(now)) {
     MutexLock lock(mu_);
     placer_.Learn(gate_.Collect(now), now);
@@ -51,42 +55,40 @@ absl::StatusOr<Batcher::Outcome> Batcher::CountHere(Job* job, size_t size_class,
   job->report = std::move(batch->report);
   spare = std::move(batch);
   if (!counted) {
-    auto outcome = Queue(job, when_full, now);
     gate_.LeaveUncounted();
-    return outcome;
+    return false;
   }
   Observer& observer = observer_;  // outlives this object
   gate_.Leave(size_class, job->bytes);
   observer.BatchFinished(job->report, job->bytes, ClosedBy::kInline);
   observer.StageFinished(Stage::kQueue, job->report.backend, job->queue_ns);
-  return Outcome::kCounted;
+  return true;
 }
 
-absl::StatusOr<Batcher::Outcome> Batcher::Queue(Job* job, WhenFull when_full, TimeNs now) {
+void Batcher::Enqueue(absl::Span<Arrival> arrivals) {
   using Room = Scheduler::Room;
-  Outcome outcome = Outcome::kQueued;
-  std::optional<Scheduler::Refusal> refusal;
+  const TimeNs now = clock_.Now();
+  absl::InlinedVector<std::pair<Arrival*, Scheduler::Refusal>, 1> refused;
   Outbox outbox;
-  job->SetCaller();
+  for (const Arrival& arrival : arrivals) arrival.job->SetCaller();
   {
     MutexLock lock(mu_);
-    const Room room = scheduler_.RoomFor(*job);
-    if (room == Room::kYes) {
-      scheduler_.Enter(job, now);
-    } else if (room == Room::kNotNow && when_full == WhenFull::kWait) {
-      scheduler_.Wait(job, now);
-      outcome = Outcome::kWaiting;
-    } else {
-      refusal = scheduler_.Refuse(*job, room);
+    for (Arrival& arrival : arrivals) {
+      const Room room = scheduler_.RoomFor(*arrival.job);
+      if (room == Room::kYes) {
+        scheduler_.Enter(arrival.job, now);
+      } else if (room == Room::kNotNow && arrival.when_full == WhenFull::kWait) {
+        scheduler_.Wait(arrival.job, now);
+        arrival.outcome = Outcome::kWaiting;
+      } else {
+        refused.emplace_back(&arrival, scheduler_.Refuse(*arrival.job, room));
+      }
     }
-    if (!refusal.has_value()) {
-      ++active_;
-      PumpLocked(now, outbox);
-    }
+    PumpLocked(now, outbox);
+    if (!outbox.empty()) ++active_;
   }
-  if (refusal.has_value()) return refusal->ToStatus();
-  Finish(outbox);
-  return outcome;
+  for (const auto& [arrival, refusal] : refused) arrival->outcome = refusal.ToStatus();
+  if (!outbox.empty()) Finish(outbox);
 }
 
 }  // namespace histogram::server

@@ -38,6 +38,11 @@ struct Outbox {
   uint32_t expired = 0, cancelled = 0;        // jobs dropped, to be reported
   absl::InlinedVector<FellBack, 1> fell_back;
   absl::InlinedVector<Down, 1> downs;
+
+  bool empty() const {
+    return submits.empty() && delivered.empty() && finished.empty() && expired + cancelled == 0 &&
+           fell_back.empty() && downs.empty();
+  }
 };
 
 }  // namespace histogram::server

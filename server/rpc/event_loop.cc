@@ -38,7 +38,8 @@ bool EventLoop::Push(Posted& work) {
 
 void EventLoop::Wake() {
   // Either this sees that the loop sleeps, or the loop sees the work before it sleeps.
-  if (sleeping_.exchange(false)) {
+  // Looking first leaves the cache line where it is.
+  if (sleeping_.load() && sleeping_.exchange(false)) {
     bell_.Set(events_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), rang_.tag());
   }
 }

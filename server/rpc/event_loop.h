@@ -127,11 +127,12 @@ class CountingLoops {
 // On cache lines of its own: each thread writes its loop's.
 class alignas(128) EventLoop final : private Posted {
  public:
-  // `index` is its place in `counting`.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> events, size_t index,
             CountingLoops& counting, CallGuard& guard)
       : events_(std::move(events)), index_(index), counting_(counting), guarded_(guard) {}
 
+  // Its number among the server's loops, from 0 on.
+  size_t index() const { return index_; }
   // Where the operations of its calls complete. Every tag in it is an Event.
   grpc::ServerCompletionQueue& events() { return *events_; }
   // The loop's thread runs `work` soon, and never from within this. Thread-safe.

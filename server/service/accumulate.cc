@@ -23,10 +23,11 @@ namespace {
 class AccumulateStream;
 
 // One chunk on its way through the batcher. Chunks are reused.
-struct Chunk final : Job, Posted {
+struct Chunk final : LoopJob, Posted {
   explicit Chunk(AccumulateStream& its_stream) : stream(its_stream) {}
   void Done(const absl::Status& status) override;  // from the batcher, by any thread
-  void Run() override;                             // from the loop
+  void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) override;  // from the intake
+  void Run() override;                                                     // from the loop
 
   AccumulateStream& stream;
   bool snapshot = false;
@@ -57,6 +58,7 @@ class AccumulateStream final : public ServedStream {
     Check(chunk, status);
     loop().Post(chunk);
   }
+  void ChunkEntered(Chunk& chunk, const absl::StatusOr<Batcher::Outcome>& outcome);
   void ChunkReturned(Chunk& chunk);
 
  private:
@@ -109,6 +111,10 @@ class AccumulateStream final : public ServedStream {
 };
 
 void Chunk::Done(const absl::Status& status) { stream.ChunkDone(*this, status); }
+
+void Chunk::Entered(const absl::StatusOr<Batcher::Outcome>& outcome) {
+  stream.ChunkEntered(*this, outcome);
+}
 
 void Chunk::Run() { stream.ChunkReturned(*this); }
 
@@ -202,20 +208,22 @@ void AccumulateStream::Count(Chunk& chunk) {
   chunk.for_lane = loop().HandOver(chunk.bytes);
   Hold();  // until the chunk has returned
   // A full queue makes the chunk wait, and with it the stream.
-  const auto outcome = service_.batcher.Enqueue(&chunk, Batcher::WhenFull::kWait);
-  if (outcome.ok() && *outcome != Batcher::Outcome::kCounted) {
-    chunk.waited = *outcome == Batcher::Outcome::kWaiting;
-    return Step(chunk.waited ? StreamEvent::kWaits : StreamEvent::kHandled);
+  if (IntakeOf(service_, loop()).Take(chunk, Batcher::WhenFull::kWait)) {
+    Check(chunk, absl::OkStatus());
+    return ChunkReturned(chunk);
   }
-  if (!outcome.ok()) {
-    chunk.quota.GiveBack(caller_);
-    ObserveRefusal(service_.observer, outcome.status());
-  }
-  if (chunk.for_lane) loop().HandedBack();
-  Check(chunk, outcome.status());
-  Counted(chunk);
   Step(StreamEvent::kHandled);
-  Release();
+}
+
+void AccumulateStream::ChunkEntered(Chunk& chunk, const absl::StatusOr<Batcher::Outcome>& outcome) {
+  if (outcome.ok()) {
+    chunk.waited = true;
+    return Step(StreamEvent::kWaits);
+  }
+  chunk.quota.GiveBack(caller_);
+  ObserveRefusal(service_.observer, outcome.status());
+  Check(chunk, outcome.status());
+  ChunkReturned(chunk);
 }
 
 void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {

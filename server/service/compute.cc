@@ -13,7 +13,7 @@ namespace histogram::server {
 namespace {
 
 // gRPC's call, the batcher's job, and what is posted to the loop once the job is done elsewhere.
-class ComputeCall final : public UnaryCall, public Job, public Posted {
+class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
       : UnaryCall(loop), service_(service), methods_(methods) {
@@ -23,7 +23,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   // From the batcher, by any thread.
   void Done(const absl::Status& status) override {
     status_ = status;
-    if (status_.ok()) status_ = MakeReply();
+    if (status_.ok() && !is_small()) status_ = MakeReply();
     loop().Post(*this);
   }
 
@@ -31,9 +31,16 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     if (caller == 0) caller = FairnessId(service_, caller_info_);
   }
 
+  // From the intake: the batcher did not take it.
+  void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) override {
+    status_ = outcome.status();
+    Refuse();
+  }
+
   // From the loop.
   void Run() override {
     if (for_lane) loop().HandedBack();
+    if (status_.ok() && !reply_.Valid()) status_ = MakeReply();
     Send();
   }
 
@@ -57,15 +64,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     status_ = Admit();
     if (!status_.ok()) return Refuse();
     for_lane = loop().HandOver(bytes);
-    // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
-    const auto outcome = service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
-    if (!outcome.ok()) {
-      status_ = outcome.status();
-      return Refuse();
-    }
-    if (*outcome != Batcher::Outcome::kCounted) return;
-    status_ = MakeReply();
-    Run();
+    if (IntakeOf(service_, loop()).Take(*this, Batcher::WhenFull::kRefuse)) Run();
   }
 
   void OnNoMessage() override {

@@ -18,10 +18,11 @@ namespace {
 class ComputeManyStream;
 
 // One payload of the stream. Items are reused: a stream has at most kStreamPayloadsMax of them.
-struct Item final : Job, Posted {
+struct Item final : LoopJob, Posted {
   explicit Item(ComputeManyStream& its_stream) : stream(its_stream) {}
   void Done(const absl::Status& status) override;  // from the batcher, by any thread
-  void Run() override;                             // from the loop
+  void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) override;  // from the intake
+  void Run() override;                                                     // from the loop
 
   ComputeManyStream& stream;
   std::shared_ptr<ReceivedMessage> message;
@@ -29,6 +30,7 @@ struct Item final : Job, Posted {
   uint64_t received_bytes = 0;  // of the message
   bool waited = false;          // for room in the queue
   TimeNs started_at = 0;
+  absl::Status result;  // of the count, until the reply is made
   Answer answer;
   grpc::ByteBuffer reply;
   uint64_t reply_bytes = 0;  // held for it
@@ -50,6 +52,7 @@ class ComputeManyStream final : public ServedStream, private Posted {
   // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
   void MakeReply(Item& item, const absl::Status& status);
   void PostItem(Item& item) { loop().Post(item); }
+  void ItemEntered(Item& item, const absl::StatusOr<Batcher::Outcome>& outcome);
   void ItemReturned(Item& item);
 
  private:
@@ -75,6 +78,7 @@ class ComputeManyStream final : public ServedStream, private Posted {
   // `may_wait`: for its caller's quota.
   void Handle(Item& item, bool may_wait);
   absl::Status AdmitItem(Item& item);
+  void RefuseItem(Item& item, const absl::Status& status);
   Item& AcquireItem(uint64_t received_bytes);
   void AddReply(Item& item);
 
@@ -88,8 +92,16 @@ class ComputeManyStream final : public ServedStream, private Posted {
 };
 
 void Item::Done(const absl::Status& status) {
-  stream.MakeReply(*this, status);
+  if (is_small()) {
+    result = status;
+  } else {
+    stream.MakeReply(*this, status);
+  }
   stream.PostItem(*this);
+}
+
+void Item::Entered(const absl::StatusOr<Batcher::Outcome>& outcome) {
+  stream.ItemEntered(*this, outcome);
 }
 
 void Item::Run() { stream.ItemReturned(*this); }
@@ -184,26 +196,32 @@ void ComputeManyStream::Handle(Item& item, bool may_wait) {
     waiting_ = &item;
     return Step(StreamEvent::kWaits);
   }
-  if (status.ok()) {
+  if (!status.ok()) {
+    RefuseItem(item, status);
+  } else {
     item.for_lane = loop().HandOver(item.bytes);
     Hold();  // until the item has returned
-    const auto outcome = service_.batcher.Enqueue(&item, Batcher::WhenFull::kWait);
-    if (outcome.ok() && *outcome != Batcher::Outcome::kCounted) {
-      // The batcher may be done with the item, but it returns through the loop, later.
-      item.waited = *outcome == Batcher::Outcome::kWaiting;
-      return Step(item.waited ? StreamEvent::kWaits : StreamEvent::kHandled);
-    }
-    if (item.for_lane) loop().HandedBack();
-    Release();
-    status = outcome.status();
+    item.result = absl::OkStatus();
+    if (IntakeOf(service_, loop()).Take(item, Batcher::WhenFull::kWait)) ItemReturned(item);
   }
-  if (!status.ok()) {
-    item.quota.GiveBack(caller_);
-    ObserveRefusal(service_.observer, status);
-  }
+  Step(StreamEvent::kHandled);
+}
+
+void ComputeManyStream::RefuseItem(Item& item, const absl::Status& status) {
+  item.quota.GiveBack(caller_);
+  ObserveRefusal(service_.observer, status);
   MakeReply(item, status);
   AddReply(item);
-  Step(StreamEvent::kHandled);
+}
+
+void ComputeManyStream::ItemEntered(Item& item, const absl::StatusOr<Batcher::Outcome>& outcome) {
+  if (outcome.ok()) {
+    item.waited = true;
+    return Step(StreamEvent::kWaits);
+  }
+  if (item.for_lane) loop().HandedBack();
+  RefuseItem(item, outcome.status());
+  Release();
 }
 
 absl::Status ComputeManyStream::AdmitItem(Item& item) {
@@ -250,6 +268,7 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
 
 void ComputeManyStream::ItemReturned(Item& item) {
   if (item.for_lane) loop().HandedBack();
+  if (item.message != nullptr) MakeReply(item, item.result);
   if (std::exchange(item.waited, false)) Step(StreamEvent::kRoom);
   AddReply(item);
   Release();

@@ -252,8 +252,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   server->SetReady(false);
   server->health_.SetServing("liveness", true);
   for (uint32_t i = 0; i < server->loops_->size(); ++i) {
-    AwaitCalls(context, server->methods_, (*server->loops_)[i]);
-    server->health_.AwaitCalls((*server->loops_)[i]);
+    EventLoop& loop = (*server->loops_)[i];
+    context.intakes.push_back(std::make_unique<Intake>(context.batcher, loop));
+    AwaitCalls(context, server->methods_, loop);
+    server->health_.AwaitCalls(loop);
   }
   context.memory.Begin();
   server->loops_->Start();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/base/cells.h"
 #include "server/base/clock.h"
@@ -18,6 +19,7 @@
 #include "server/rpc/call_guard.h"
 #include "server/rpc/stream_registry.h"
 #include "server/service/authenticator.h"
+#include "server/service/intake.h"
 
 namespace histogram::server {
 
@@ -45,6 +47,7 @@ struct ServiceContext {
   Verifier verifier;
   std::unique_ptr<Authenticator> authenticator;  // null: no tokens; set before the server starts
   std::function<std::string()> describe;         // the answer to Describe; likewise
+  std::vector<std::unique_ptr<Intake>> intakes;  // by the loop's index; likewise
   StreamRegistry streams;
   MemoryLedger memory;
   CallGuard guard;
@@ -52,6 +55,10 @@ struct ServiceContext {
   // off. A shutdown ends soon after there is none left.
   Cells open_calls{1};
 };
+
+inline Intake& IntakeOf(ServiceContext& service, const EventLoop& loop) {
+  return *service.intakes[loop.index()];
+}
 
 }  // namespace histogram::server
 

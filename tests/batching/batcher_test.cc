@@ -58,6 +58,29 @@ TEST_F(BatcherTest, BatchesFormWhileLanesAreBusy) {
   EXPECT_EQ(jobs[1]->queue_ns, 7000u);
 }
 
+TEST_F(BatcherTest, WhatEntersTogetherLeavesTogether) {
+  limits_.queue_bytes_max = 3000;
+  Add({.lanes = 2});
+  std::vector<Batcher::Arrival> arrivals;
+  const auto add = [&](uint64_t bytes, WhenFull when_full) {
+    arrivals.push_back({.job = &NewJob(bytes), .when_full = when_full});
+  };
+  for (const uint64_t bytes : {100, 200, 300, 3000}) add(bytes, WhenFull::kRefuse);
+  add(1500, WhenFull::kWait);
+  add(100, WhenFull::kWait);
+  add(100, WhenFull::kRefuse);
+  batcher().Enqueue(absl::MakeSpan(arrivals));
+  ASSERT_EQ(puppet().held(), 1u) << "another lane is free";
+  EXPECT_EQ(puppet().sizes(), (Sizes{100, 200, 300}));
+  EXPECT_EQ(jobs_[0]->set_caller_count, 1);
+  for (const size_t i : {0, 1, 2}) EXPECT_EQ(arrivals[i].outcome.value(), Outcome::kQueued) << i;
+  for (const size_t i : {4, 5}) EXPECT_EQ(arrivals[i].outcome.value(), Outcome::kWaiting) << i;
+  EXPECT_EQ(GetErrorDetail(arrivals[3].outcome.status()).reason, "PAYLOAD_TOO_LARGE");
+  EXPECT_EQ(GetErrorDetail(arrivals[6].outcome.status()).reason, "QUEUE_FULL");
+  puppet().CompleteAll();
+  for (const size_t i : {0, 1, 2, 4, 5}) EXPECT_TRUE(jobs_[i]->ok()) << i;
+}
+
 TEST_F(BatcherTest, ABatchIsLimitedByBytesAndPayloads) {
   limits_.batch_bytes_max = 100 * kKiB;
   limits_.batch_payloads_max = 4;
