@@ -1,7 +1,8 @@
 #include "kernels/cuda/kernels/registry.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,32 +11,18 @@
 
 namespace histogram::cuda {
 
-// One line a kernel, each defined in the file of its name: in the order of the literature, then
-// ours.
-#define HISTOGRAM_CUDA_KERNELS(KERNEL) \
-  KERNEL(NaiveElement)                 \
-  KERNEL(NaiveSection)                 \
-  KERNEL(NaiveInterleaved)             \
-  KERNEL(GlobalPrivate)                \
-  KERNEL(SharedPrivate)                \
-  KERNEL(SharedSection)                \
-  KERNEL(RegisterPrivate)              \
-  KERNEL(RunAccumulator)               \
-  KERNEL(PackedThread)                 \
-  KERNEL(CubHistogram)                 \
-  KERNEL(LanePrivate)                  \
-  KERNEL(WarpBatch)                    \
-  KERNEL(QuadBatch)                    \
-  KERNEL(OneBlock)
+// Ours, each defined in the file of its name.
+extern const CudaKernel *const kLanePrivate, *const kWarpBatch, *const kQuadBatch, *const kOneBlock;
+void AddLiterature(std::vector<const CudaKernel*>& kernels);  // literature.cu
 
-#define HISTOGRAM_DECLARE(name) extern const CudaKernel* const k##name;
-HISTOGRAM_CUDA_KERNELS(HISTOGRAM_DECLARE)
-#undef HISTOGRAM_DECLARE
-
+// In the order of the literature, then ours.
 absl::Span<const CudaKernel* const> Kernels() {
-#define HISTOGRAM_ADDRESS(name) k##name,
-  static const std::array kKernels = {HISTOGRAM_CUDA_KERNELS(HISTOGRAM_ADDRESS)};
-#undef HISTOGRAM_ADDRESS
+  static const auto& kKernels = *new std::vector([] {
+    std::vector<const CudaKernel*> kernels;
+    AddLiterature(kernels);
+    kernels.insert(kernels.end(), {kLanePrivate, kWarpBatch, kQuadBatch, kOneBlock});
+    return kernels;
+  }());
   return kKernels;
 }
 
@@ -70,6 +57,25 @@ uint64_t CleanBytesMax(const DeviceTraits& device) {
   uint64_t most = 1;
   for (const CudaKernel* kernel : Kernels()) most = std::max(most, kernel->clean_bytes(device));
   return most;
+}
+
+absl::Status ReadDeviceTraits(int index, DeviceTraits& traits) {
+  if (index == kCurrentDevice) HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGetDevice(&index));
+  traits.index = index;
+  uint32_t major = 0, minor = 0;
+  for (const auto& [attribute, out] :
+       {std::pair(cudaDevAttrMultiProcessorCount, &traits.multiprocessors),
+        {cudaDevAttrMaxSharedMemoryPerBlockOptin, &traits.shared_bytes_max},
+        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, &traits.shared_bytes_multiprocessor},
+        {cudaDevAttrReservedSharedMemoryPerBlock, &traits.shared_bytes_reserved},
+        {cudaDevAttrComputeCapabilityMajor, &major},
+        {cudaDevAttrComputeCapabilityMinor, &minor}}) {
+    int value = 0;
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&value, attribute, index));
+    *out = static_cast<uint32_t>(value);
+  }
+  traits.compute_capability = static_cast<int>(major * 10 + minor);
+  return absl::OkStatus();
 }
 
 }  // namespace histogram::cuda
