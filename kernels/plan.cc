@@ -11,6 +11,7 @@
 
 #include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
+#include "kernels/rounded.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
 
@@ -110,34 +111,6 @@ namespace {
 
 // A position is converted to an integer of 32 bits.
 constexpr double kPositionMax = 0x1p30;
-
-// --- Edges to samples
-
-// With kUp the least value of C that is >= `edge`, else the greatest that is <= it; nullopt if
-// there is none.
-template <typename C, bool kUp>
-std::optional<C> Rounded(double edge) {
-  if constexpr (std::is_same_v<C, double>) {
-    return edge;
-  } else if constexpr (std::is_same_v<C, float>) {
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    auto value = static_cast<float>(edge);
-    const auto rounded = static_cast<double>(value);
-    if (kUp ? rounded < edge : rounded > edge) {
-      value = std::nextafter(value, kUp ? kInfinity : -kInfinity);
-    }
-    return value;
-  } else {
-    using Limits = std::numeric_limits<C>;
-    const double whole = kUp ? std::ceil(edge) : std::floor(edge);
-    const auto least = static_cast<double>(Limits::min());
-    // 2^bits is the least double that is too large.
-    const double end = std::ldexp(1.0, Limits::digits);
-    if (whole < least) return kUp ? std::optional<C>(Limits::min()) : std::nullopt;
-    if (whole >= end) return kUp ? std::nullopt : std::optional<C>(Limits::max());
-    return static_cast<C>(whole);
-  }
-}
 
 // --- The guess and its proof
 

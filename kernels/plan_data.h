@@ -38,6 +38,17 @@ constexpr KeyBits<C> KeyOf(C x) {
   }
 }
 
+// The number with this key.
+template <typename C>
+constexpr C OfKey(KeyBits<C> key) {
+  constexpr KeyBits<C> kSign = KeyBits<C>{1} << (sizeof(C) * 8 - 1);
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::bit_cast<C>(static_cast<KeyBits<C>>((key & kSign) != 0 ? key ^ kSign : ~key));
+  } else {
+    return static_cast<C>(std::is_signed_v<C> ? key ^ kSign : key);
+  }
+}
+
 // Half a unit in the last place of a float, in the bits of a double.
 inline constexpr uint64_t kHalfUlp = uint64_t{1} << 28;
 

@@ -1,9 +1,11 @@
-// The doubles next to a value. Thread-safe: a function without state.
+// The doubles next to a value, and the values next to a double. Thread-safe: functions without
+// state.
 #ifndef HISTOGRAM_KERNELS_ROUNDED_H_
 #define HISTOGRAM_KERNELS_ROUNDED_H_
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 namespace histogram::internal {
@@ -21,6 +23,32 @@ double Rounded(C value, bool up) {
     if (up ? below : above) rounded = std::nextafter(rounded, up ? infinity : -infinity);
   }
   return rounded;
+}
+
+// With kUp the least value of C that is >= `edge`, else the greatest that is <= it; nullopt if
+// there is none.
+template <typename C, bool kUp>
+std::optional<C> Rounded(double edge) {
+  if constexpr (std::is_same_v<C, double>) {
+    return edge;
+  } else if constexpr (std::is_same_v<C, float>) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    auto value = static_cast<float>(edge);
+    const auto rounded = static_cast<double>(value);
+    if (kUp ? rounded < edge : rounded > edge) {
+      value = std::nextafter(value, kUp ? kInfinity : -kInfinity);
+    }
+    return value;
+  } else {
+    using Limits = std::numeric_limits<C>;
+    const double whole = kUp ? std::ceil(edge) : std::floor(edge);
+    const auto least = static_cast<double>(Limits::min());
+    // 2^bits is the least double that is too large.
+    const double end = std::ldexp(1.0, Limits::digits);
+    if (whole < least) return kUp ? std::optional<C>(Limits::min()) : std::nullopt;
+    if (whole >= end) return kUp ? std::nullopt : std::optional<C>(Limits::max());
+    return static_cast<C>(whole);
+  }
 }
 
 }  // namespace histogram::internal

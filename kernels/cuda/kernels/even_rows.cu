@@ -67,17 +67,6 @@ __device__ inline auto ExtremesOf(const Piece<typename S::Bits>& piece,
   return OfBlock<kThreads>(extremes);
 }
 
-// The sample of an extent's key, and its value.
-template <typename C, typename Key>
-__device__ inline C SampleOf(Key key) {
-  if constexpr (std::is_floating_point_v<C>) {
-    if (key == std::numeric_limits<Key>::max()) return std::numeric_limits<C>::quiet_NaN();
-    constexpr Key kSign = Key{1} << (sizeof(Key) * 8 - 1);
-    return std::bit_cast<C>(static_cast<Key>((key & kSign) != 0 ? key ^ kSign : ~key));
-  } else {
-    return key;
-  }
-}
 // A double does not hold each integer of 64 bits: with kUp the value is rounded up, else down.
 template <bool kUp, typename C>
 __device__ inline double ValueOf(C sample, C zero) {
@@ -99,8 +88,8 @@ __device__ inline RowEnds MakeOwnBins(const Extremes<internal::KeyBits<C>>& extr
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto least = static_cast<internal::KeyBits<C>>(~extremes.most_below);
   bins.none = true;
-  bins.lower = SampleOf<C>(least);
-  bins.upper = SampleOf<C>(extremes.greatest);
+  bins.lower = internal::OfKey<C>(least);
+  bins.upper = internal::OfKey<C>(extremes.greatest);
   double lower = ValueOf<false>(bins.lower, bins.zero);
   double upper = ValueOf<true>(bins.upper, bins.zero);
   const bool equal = bins.lower == bins.upper;

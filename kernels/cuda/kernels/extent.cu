@@ -2,12 +2,12 @@
 // hands over those of all.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/extent.cuh"
 #include "kernels/cuda/kernels/typed_samples.cuh"
 #include "kernels/rounded.h"
+#include "kernels/sample.h"
 
 namespace histogram::cuda {
 namespace {
@@ -54,39 +54,26 @@ AnyTypedBins AnyBinsOf(SampleType type) {
 
 }  // namespace
 
+// The greatest key of floats is that of a NaN.
 double ValueOfExtentKey(uint64_t key, SampleType type) {
-  const bool wide = SampleBytes(type) == 8;
-  if (KindOf(type) == SampleKind::kFloat && wide) {
-    if (key == ~uint64_t{0}) return std::numeric_limits<double>::quiet_NaN();
-    return std::bit_cast<double>((key >> 63) != 0 ? key ^ (uint64_t{1} << 63) : ~key);
-  }
-  if (KindOf(type) == SampleKind::kFloat) {
-    const auto narrow = static_cast<uint32_t>(key);
-    if (narrow == ~uint32_t{0}) return std::numeric_limits<double>::quiet_NaN();
-    return std::bit_cast<float>((narrow >> 31) != 0 ? narrow ^ 0x80000000U : ~narrow);
-  }
-  if (KeyFlip(type) == 0) return static_cast<double>(key);
-  if (wide) return static_cast<double>(static_cast<int64_t>(key ^ KeyFlip(type)));
-  return static_cast<double>(key) - 0x1p31;
+  return internal::VisitSample(type, [key]<typename S>(S) {
+    using C = typename S::Compare;
+    return static_cast<double>(internal::OfKey<C>(static_cast<internal::KeyBits<C>>(key)));
+  });
 }
 
 histogram::Extent ToExtent(const Extent& keys, SampleType type) {
-  histogram::Extent extent;
-  const auto set = [&](auto least, auto greatest) {
-    extent.least = internal::Rounded(least, /*up=*/false);
-    extent.greatest = internal::Rounded(greatest, /*up=*/true);
-  };
-  const uint64_t sign = KeyFlip(type);
-  if (KindOf(type) == SampleKind::kFloat || SampleBytes(type) < 8) {
-    set(ValueOfExtentKey(keys.least, type), ValueOfExtentKey(keys.greatest, type));
-  } else if (sign != 0) {
-    set(static_cast<int64_t>(keys.least ^ sign), static_cast<int64_t>(keys.greatest ^ sign));
-  } else {
-    set(keys.least, keys.greatest);
-  }
-  if (!std::isfinite(extent.least) || !std::isfinite(extent.greatest)) return {.finite = false};
-  extent.constant = keys.least == keys.greatest;
-  return extent;
+  return internal::VisitSample(type, [&keys]<typename S>(S) -> histogram::Extent {
+    using C = typename S::Compare;
+    using Key = internal::KeyBits<C>;
+    const C least = internal::OfKey<C>(static_cast<Key>(keys.least));
+    const C greatest = internal::OfKey<C>(static_cast<Key>(keys.greatest));
+    const histogram::Extent extent = {.least = internal::Rounded(least, /*up=*/false),
+                                      .greatest = internal::Rounded(greatest, /*up=*/true),
+                                      .constant = least == greatest};
+    const bool finite = std::isfinite(extent.least) && std::isfinite(extent.greatest);
+    return finite ? extent : histogram::Extent{.finite = false};
+  });
 }
 
 absl::Status EnqueueExtent(const ExtentLaunch& launch) {

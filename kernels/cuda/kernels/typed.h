@@ -96,6 +96,16 @@ C KeyBase(SampleType type) {
   return static_cast<C>((uint64_t{1} << (sizeof(C) * 8 - 1)) - KeyFlip(type));
 }
 
+// A sample as devices compare it, of a P in which CPUs compare it.
+template <typename P>
+auto Compared(P x) {
+  if constexpr (std::is_floating_point_v<P>) {
+    return x;
+  } else {
+    return internal::KeyOf(x);
+  }
+}
+
 template <typename C>
 __host__ __device__ inline C ThresholdOf(const TypedBins<C>& bins, uint32_t i) {
   return bins.even.bins != 0 ? LeastFrom(bins.even.at(i), bins.zero) : bins.thresholds[i];

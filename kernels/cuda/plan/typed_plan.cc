@@ -21,20 +21,13 @@ namespace {
 constexpr uint32_t kTablePartsMax = 5;
 
 // Thresholds and bounds as the device compares them: integers by their keys.
-template <typename C>
-auto BoundsOf(const internal::Bins<C>& bins) {
-  internal::Bins<std::conditional_t<std::is_floating_point_v<C>, C, internal::KeyBits<C>>> bounds;
-  const auto compared = [](C x) {
-    if constexpr (std::is_floating_point_v<C>) {
-      return x;
-    } else {
-      return internal::KeyOf(x);
-    }
-  };
-  bounds.lower = compared(bins.lower);
-  bounds.upper = compared(bins.upper);
+template <typename P>
+auto BoundsOf(const internal::Bins<P>& bins) {
+  internal::Bins<decltype(Compared(P{}))> bounds;
+  bounds.lower = Compared(bins.lower);
+  bounds.upper = Compared(bins.upper);
   std::transform(bins.thresholds.begin(), bins.thresholds.end(),
-                 std::back_inserter(bounds.thresholds), compared);
+                 std::back_inserter(bounds.thresholds), Compared<P>);
   return bounds;
 }
 
