@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "kernels/parallel.h"
@@ -140,30 +138,6 @@ class BlockCounter {
   std::vector<uint64_t> counters_;
 };
 
-// Where each stretch begins, and how long it is, in samples of a channel.
-class Stretches {
- public:
-  Stretches(const RowCut& cut, uint64_t samples)
-      : cut_(cut), pixels_(samples / cut.channels), count_(*cut.Stretches(samples)) {
-    if (cut.kind != RowCut::Kind::kLengths) return;
-    begins_.resize(cut.lengths.size());
-    std::exclusive_scan(cut.lengths.begin(), cut.lengths.end(), begins_.begin(), uint64_t{0});
-  }
-
-  uint64_t count() const { return count_; }
-  std::pair<uint64_t, uint64_t> At(uint64_t stretch) const {
-    if (cut_.kind == RowCut::Kind::kOne) return {0, pixels_};
-    if (cut_.kind == RowCut::Kind::kLengths) return {begins_[stretch], cut_.lengths[stretch]};
-    const uint64_t begin = stretch * (cut_.step == 0 ? cut_.window : cut_.step);
-    return {begin, std::min(cut_.window, pixels_ - begin)};
-  }
-
- private:
-  const RowCut& cut_;
-  const uint64_t pixels_, count_;
-  std::vector<uint64_t> begins_;
-};
-
 void CountAll(std::span<const std::byte> samples, const Work& work, uint32_t threads) {
   const size_t sample_bytes = SampleBytes(work.type);
   const uint64_t count = samples.size() / sample_bytes;
@@ -178,9 +152,9 @@ void CountAll(std::span<const std::byte> samples, const Work& work, uint32_t thr
   const auto count_blocks = [&](uint64_t first, uint64_t last, uint32_t its_threads) {
     BlockCounter counter(work);
     for (uint64_t i = first; i < last; ++i) {
-      const auto [begin, pixels] = stretches.At(i / blocks);
+      const uint64_t begin = stretches.begin(i / blocks), end = stretches.end(i / blocks);
       const uint64_t channel = i % blocks * together;
-      counter.Count({.stretch = samples.subspan(begin * pixel_bytes, pixels * pixel_bytes),
+      counter.Count({.stretch = samples.subspan(begin * pixel_bytes, (end - begin) * pixel_bytes),
                      .first = static_cast<uint32_t>(channel),
                      .count = static_cast<uint32_t>(std::min(together, channels - channel)),
                      .row = i / blocks * channels + channel},

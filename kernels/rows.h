@@ -1,4 +1,4 @@
-// The samples of rows, one row after the other.
+// Where rows lie, and their samples, one row after the other.
 //
 // Thread-safe: functions without state.
 #ifndef HISTOGRAM_KERNELS_ROWS_H_
@@ -42,44 +42,57 @@ inline void TakeChannel(const std::byte* from, uint32_t channels, size_t sample_
 
 }  // namespace internal
 
+// Where the stretches of a payload begin and end, in samples of a channel. Immutable.
+// REQUIRES: the cut's Stretches is ok for so many samples.
+class Stretches {
+ public:
+  Stretches(const RowCut& cut, uint64_t samples)
+      : pixels_(samples / cut.channels),
+        count_(*cut.Stretches(samples)),
+        window_(cut.kind == RowCut::Kind::kWindows ? cut.window : pixels_),
+        step_(cut.kind == RowCut::Kind::kWindows && cut.step != 0 ? cut.step : window_) {
+    if (cut.kind != RowCut::Kind::kLengths) return;
+    begins_.push_back(0);
+    for (const uint64_t length : cut.lengths) begins_.push_back(begins_.back() + length);
+  }
+
+  uint64_t count() const { return count_; }
+  uint64_t begin(uint64_t s) const { return begins_.empty() ? s * step_ : begins_[s]; }
+  uint64_t end(uint64_t s) const {
+    return begins_.empty() ? begin(s) + std::min(window_, pixels_ - begin(s)) : begins_[s + 1];
+  }
+  // Of windows, or of the only stretch.
+  uint64_t window() const { return window_; }
+  uint64_t step() const { return step_; }
+  // Of given lengths: where each begins, and where the last one ends.
+  std::span<const uint64_t> begins() const { return begins_; }
+
+ private:
+  uint64_t pixels_, count_, window_, step_;
+  std::vector<uint64_t> begins_;
+};
+
 // Calls visit(row, samples) for each row of the payload, in order. `samples` is valid during the
 // call: it may be a buffer that is reused. REQUIRES: Stretches is ok for the payload.
 template <typename Visit>
 void ForEachRow(const RowCut& cut, std::span<const std::byte> payload, size_t sample_bytes,
                 Visit&& visit) {
   const uint64_t pixel_bytes = uint64_t{sample_bytes} * cut.channels;
-  const uint64_t pixels = payload.size() / pixel_bytes;
+  const Stretches stretches(cut, payload.size() / sample_bytes);
   std::vector<std::byte> channel;
   uint64_t row = 0;
-  const auto stretch = [&](uint64_t begin, uint64_t length) {
+  for (uint64_t s = 0; s < stretches.count(); ++s) {
+    const uint64_t begin = stretches.begin(s), length = stretches.end(s) - begin;
     const auto bytes = payload.subspan(begin * pixel_bytes, length * pixel_bytes);
-    if (cut.channels == 1) return static_cast<void>(visit(row++, bytes));
+    if (cut.channels == 1) {
+      visit(row++, bytes);
+      continue;
+    }
     channel.resize(length * sample_bytes);
     for (uint32_t c = 0; c < cut.channels; ++c) {
       internal::TakeChannel(bytes.data() + c * sample_bytes, cut.channels, sample_bytes, channel);
       visit(row++, std::span<const std::byte>(channel));
     }
-  };
-  switch (cut.kind) {
-    case RowCut::Kind::kOne:
-      return stretch(0, pixels);
-    case RowCut::Kind::kLengths: {
-      uint64_t begin = 0;
-      for (const uint64_t length : cut.lengths) {
-        stretch(begin, length);
-        begin += length;
-      }
-      return;
-    }
-    case RowCut::Kind::kWindows:
-      break;
-  }
-  const uint64_t step = cut.step == 0 ? cut.window : cut.step;
-  for (uint64_t begin = 0; begin < pixels; begin += step) {
-    const uint64_t left = pixels - begin;
-    if (left < cut.window && cut.step != 0) return;
-    stretch(begin, std::min(left, cut.window));
-    if (left <= step) return;  // begin + step might overflow
   }
 }
 

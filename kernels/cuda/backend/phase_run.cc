@@ -23,49 +23,6 @@ const Plan& CountedBy(const Plan& plan) {
   return plan.counts_values() ? of_values : plan;
 }
 
-// Where the stretches of a payload begin and end, in pixels.
-class Stretches {
- public:
-  Stretches(const RowCut& cut, uint64_t pixels)
-      : pixels_(pixels),
-        count_(*cut.Stretches(pixels * cut.channels)),
-        window_(cut.kind == RowCut::Kind::kWindows ? cut.window : pixels),
-        step_(cut.kind == RowCut::Kind::kWindows && cut.step != 0 ? cut.step : window_) {
-    if (cut.kind != RowCut::Kind::kLengths) return;
-    begins_.push_back(0);
-    for (const uint64_t length : cut.lengths) begins_.push_back(begins_.back() + length);
-  }
-
-  uint64_t count() const { return count_; }
-  uint64_t begin(uint64_t s) const { return begins_.empty() ? s * step_ : begins_[s]; }
-  uint64_t end(uint64_t s) const {
-    if (!begins_.empty()) return begins_[s + 1];
-    return begin(s) + std::min(window_, pixels_ - begin(s));
-  }
-  // Stretches [s, s + n) as a launch takes them; pixels from the first one's first.
-  void Describe(uint64_t s, uint64_t n, RowsOfPart& rows) {
-    rows.pixels = end(s + n - 1) - begin(s);
-    rows.stretches = n;
-    rows.window = window_;
-    rows.step = step_;
-    rows.longest = std::min(window_, rows.pixels);
-    if (begins_.empty()) return;
-    of_part_.assign(begins_.begin() + static_cast<ptrdiff_t>(s),
-                    begins_.begin() + static_cast<ptrdiff_t>(s + n + 1));
-    for (uint64_t& begin : of_part_) begin -= begins_[s];
-    rows.begins = of_part_;
-    rows.longest = 0;
-    for (uint64_t i = 0; i < n; ++i) {
-      rows.longest = std::max(rows.longest, of_part_[i + 1] - of_part_[i]);
-    }
-  }
-
- private:
-  const uint64_t pixels_, count_, window_, step_;
-  std::vector<uint64_t> begins_;  // of stretches of given lengths, and where the last one ends
-  std::vector<uint64_t> of_part_;
-};
-
 class Runner {
  public:
   Runner(std::span<const Fragment> payload, Lane& lane, PlanCache& plans,
@@ -131,7 +88,7 @@ class Runner {
     const Plan& plan = CountedBy(*phase.plan);
     bins_ = plan.bin_count();
     HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(plan)));
-    Stretches stretches(*phase.cut, bytes_ / pixel_bytes_);
+    const Stretches stretches(*phase.cut, bytes_ / SampleBytes(phase.type));
     const uint64_t rows_max = lane_.RowsMax(bins_) / phase.cut->channels;
     for (uint64_t s = 0; s < stretches.count();) {
       uint64_t n = 0;
@@ -149,7 +106,7 @@ class Runner {
   absl::Status CountOverOwnRanges(const RowsPhase& phase) {
     kernel_ = std::string(kTypedTableName);
     const uint32_t channels = phase.cut->channels;
-    const Stretches stretches(*phase.cut, bytes_ / pixel_bytes_);
+    const Stretches stretches(*phase.cut, bytes_ / SampleBytes(phase.type));
     for (uint64_t row = 0; row < stretches.count() * channels; ++row) {
       const std::span<const std::byte> samples =
           RowOf(stretches, row / channels, static_cast<uint32_t>(row % channels));
@@ -167,10 +124,25 @@ class Runner {
   }
 
   // Stretches that a step counts together.
-  absl::Status CountStretches(Stretches& stretches, uint64_t s, uint64_t n) {
+  absl::Status CountStretches(const Stretches& stretches, uint64_t s, uint64_t n) {
     const uint32_t channels = rows_->cut->channels;
-    RowsOfPart rows = {.channels = channels};
-    stretches.Describe(s, n, rows);
+    // Pixels from the first one's first.
+    RowsOfPart rows = {.pixels = stretches.end(s + n - 1) - stretches.begin(s),
+                       .channels = channels,
+                       .stretches = n,
+                       .window = stretches.window(),
+                       .step = stretches.step()};
+    rows.longest = std::min(rows.window, rows.pixels);
+    std::vector<uint64_t> begins;
+    if (!stretches.begins().empty()) {
+      rows.longest = 0;
+      for (uint64_t i = s; i < s + n; ++i) {
+        begins.push_back(stretches.begin(i) - stretches.begin(s));
+        rows.longest = std::max(rows.longest, stretches.end(i) - stretches.begin(i));
+      }
+      begins.push_back(rows.pixels);
+      rows.begins = begins;
+    }
     const uint64_t begin = stretches.begin(s) * pixel_bytes_;
     HISTOGRAM_RETURN_IF_ERROR(Load(begin, rows.pixels * pixel_bytes_));
     rows.offset = begin - loaded_at_;
