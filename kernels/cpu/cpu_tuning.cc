@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "absl/strings/string_view.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/payload.h"
 #include "kernels/tuning/tune.h"
@@ -18,48 +17,19 @@ using Clock = std::chrono::steady_clock;
 // The payload sizes that are measured. A row ends at the geometric mean of its size and the next.
 constexpr size_t kSizes[] = {
     32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, size_t{1} << 20};
-constexpr size_t kSegment = 16384;  // of one distribution
-constexpr size_t kDistributions = 4;
 constexpr size_t kBytesMax = size_t{1} << 20;
 constexpr size_t kRunBytesMin = 8192;  // a run this long is far above the clock's resolution
-
-// A quarter each of random bytes, text, two alternating values, and one value. Random bytes alone
-// would favour kernels that are slow on repeated values.
-std::vector<uint8_t> SampleBytes() {
-  std::vector<uint8_t> bytes(kBytesMax);
-  constexpr absl::string_view kLetters = "etaoin shrdlu etaoin ";
-  uint64_t random = 0x9e3779b97f4a7c15;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    random ^= random << 13;
-    random ^= random >> 7;
-    random ^= random << 17;
-    const auto byte = static_cast<uint8_t>(random >> 32);
-    switch (i / kSegment % kDistributions) {
-      case 0:
-        bytes[i] = byte;
-        break;
-      case 1:
-        bytes[i] = static_cast<uint8_t>(kLetters[byte % kLetters.size()]);
-        break;
-      case 2:
-        bytes[i] = static_cast<uint8_t>(100 + i % 2);
-        break;
-      default:
-        bytes[i] = 0;
-    }
-  }
-  return bytes;
-}
 
 // The mean time of `kernel` for a payload of `size` bytes, over the distributions.
 uint64_t MeasureNs(const CpuKernel& kernel, const std::vector<uint8_t>& bytes, size_t size) {
   const size_t payloads =
-      size > kSegment ? 1 : std::max(kDistributions, kRunBytesMin / size / 4 * 4);
+      size > tuning::kStretchBytes ? 1 : std::max(tuning::kStretches, kRunBytesMin / size / 4 * 4);
   ValueCounts counts;
   const auto start = Clock::now();
   for (size_t i = 0; i < payloads; ++i) {
-    const size_t within = i / kDistributions * size % kSegment;
-    const size_t at = i % kDistributions * kSegment + std::min(within, kSegment - size % kSegment);
+    const size_t within = i / tuning::kStretches * size % tuning::kStretchBytes;
+    const size_t at = i % tuning::kStretches * tuning::kStretchBytes +
+                      std::min(within, tuning::kStretchBytes - size % tuning::kStretchBytes);
     const Fragment fragment(bytes.data() + std::min(at, bytes.size() - size), size);
     counts.fill(0);
     kernel.count({&fragment, 1}, counts.data());
@@ -101,7 +71,7 @@ std::vector<tuning::Candidate> Candidates(absl::Span<const CpuKernel* const> ker
 
 std::vector<KernelChoice> MeasureTable(absl::Span<const CpuKernel* const> kernels,
                                        uint32_t tune_ms_max) {
-  const std::vector<uint8_t> bytes = SampleBytes();
+  const std::vector<uint8_t> bytes = tuning::MixedBytes(kBytesMax);
   const auto end = Clock::now() + std::chrono::milliseconds(tune_ms_max);
   tuning::TuneOptions options;
   options.budget_ns = uint64_t{tune_ms_max} * 1'000'000;

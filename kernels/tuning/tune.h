@@ -16,10 +16,38 @@
 #include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "kernels/tuning/selector.h"
-#include "kernels/tuning/tuner.h"
 #include "kernels/workload.h"
 
 namespace histogram::tuning {
+
+// How the cheapest candidate is searched for.
+struct TunerOptions {
+  uint32_t first_round = 4;  // measurements of each candidate in the first round
+  uint32_t last_round = 12;  // of each of the last two
+  // A candidate whose cost exceeds this many times the least cost of all is dropped. After the
+  // first measurement, which may be noise, the square of this factor applies.
+  double hopeless_factor = 4;
+  // Candidates come in order of preference: a later one must be cheaper than an earlier one by this
+  // part, or noise would decide between equals, differently each time.
+  double margin = 0.02;
+  // Ends the search once the costs reported add up to it and every candidate had its first chance.
+  uint64_t budget_ns = UINT64_MAX;
+};
+
+struct Cheapest {
+  size_t candidate = 0;
+  uint64_t cost_ns = 0;
+};
+// What a run of `candidate` costs, in nanoseconds. An error means that it cannot do the work: it is
+// never measured or chosen again. But kCancelled: no time is left, and the search ends.
+using MeasureOne = absl::FunctionRef<absl::StatusOr<uint64_t>(size_t candidate)>;
+// Finds the cheapest of a few candidates from noisy costs, by successive halving; nullopt if none
+// could be measured. Each round measures every candidate that is left equally often, twice as often
+// as the round before, and keeps the better half; a hopeless candidate is dropped at once. The cost
+// of a candidate is the lower quartile of its times: noise only adds time, so the mean is too
+// pessimistic, and the minimum too optimistic.
+std::optional<Cheapest> FindCheapest(size_t candidates, const TunerOptions& options,
+                                     MeasureOne measure);
 
 // A kind of workload: the limits of its row in the table, and the workload that stands for it.
 struct TuneCell {
@@ -30,9 +58,12 @@ struct TuneCell {
   std::optional<TunerOptions> tuner;
 };
 
-// What one run of `candidate` on a batch of this shape costs, in nanoseconds. An error means that
-// it cannot do the work there, but kCancelled: then no time is left, and tuning ends with what it
-// knows.
+// What kernels are measured on: a quarter each of random bytes, letters, two values in turn, and
+// one value, in stretches of 16 KiB. A kernel that is fast on some only shall not win.
+inline constexpr size_t kStretchBytes = 16384, kStretches = 4;
+std::vector<uint8_t> MixedBytes(size_t bytes);
+
+// The same on a batch of this shape. kCancelled ends tuning with what it knows.
 using Measure = absl::FunctionRef<absl::StatusOr<uint64_t>(size_t candidate, const Workload&)>;
 
 struct TuneOptions {

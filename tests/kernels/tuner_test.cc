@@ -1,15 +1,13 @@
 // The search for the cheapest candidate, on invented costs and noise.
-#include "kernels/tuning/tuner.h"
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/tuning/tune.h"
 #include "tests/kernels/payloads.h"
 
 namespace histogram::tuning {
@@ -17,26 +15,36 @@ namespace {
 
 using ::histogram::testing::Random;
 
-// Runs the search to its end; returns how often each candidate was measured.
-std::vector<int> Search(Tuner& tuner, size_t candidates,
-                        const std::function<uint64_t(size_t)>& cost_ns) {
-  std::vector<int> measured(candidates, 0);
-  for (int step = 0; step < 100000; ++step) {
-    const std::optional<size_t> next = tuner.Next();
-    if (!next.has_value()) return measured;
-    ++measured[*next];
-    tuner.Report(*next, cost_ns(*next));
+struct Searched {
+  std::optional<Cheapest> best;
+  std::vector<int> measured;  // how often, each candidate
+  std::vector<size_t> order;  // of the measurements
+
+  std::optional<size_t> candidate() const {
+    return best.has_value() ? std::optional(best->candidate) : std::nullopt;
   }
-  ADD_FAILURE() << "the search does not end";
-  return measured;
+};
+
+Searched Search(size_t candidates, const std::function<absl::StatusOr<uint64_t>(size_t)>& cost_ns,
+                const TunerOptions& options = {}) {
+  Searched outcome;
+  outcome.measured.resize(candidates);
+  outcome.best = FindCheapest(candidates, options, [&](size_t i) -> absl::StatusOr<uint64_t> {
+    ++outcome.measured[i];
+    outcome.order.push_back(i);
+    if (outcome.order.size() < 100000) return cost_ns(i);
+    ADD_FAILURE() << "the search does not end";
+    return absl::CancelledError();
+  });
+  return outcome;
 }
 
 TEST(TunerTest, FindsTheCheapest) {
   for (size_t cheapest = 0; cheapest < 9; ++cheapest) {
-    Tuner tuner(9);
-    Search(tuner, 9, [cheapest](size_t i) -> uint64_t { return i == cheapest ? 1000 : 1500 + i; });
-    EXPECT_EQ(tuner.best(), cheapest);
-    EXPECT_EQ(tuner.cost_ns(cheapest), 1000U);
+    const Searched outcome =
+        Search(9, [cheapest](size_t i) -> uint64_t { return i == cheapest ? 1000 : 1500 + i; });
+    EXPECT_EQ(outcome.candidate(), cheapest);
+    EXPECT_EQ(outcome.best->cost_ns, 1000U);
   }
 }
 
@@ -52,139 +60,113 @@ TEST(TunerTest, FindsTheCheapestUnderNoise) {
   int right = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
-    Tuner tuner(costs.size());
-    Search(tuner, costs.size(), [&](size_t i) { return Noisy(costs[i], random); });
-    if (tuner.best() == 2) ++right;
+    const Searched outcome =
+        Search(costs.size(), [&](size_t i) { return Noisy(costs[i], random); });
+    if (outcome.candidate() == 2U) ++right;
   }
   EXPECT_EQ(right, 300);
 }
 
 TEST(TunerTest, OneLuckyMeasurementDoesNotDecide) {
-  Tuner tuner(2, {.first_round = 8, .last_round = 8});
   int of_the_first = 0;
-  Search(tuner, 2, [&of_the_first](size_t i) -> uint64_t {
+  const auto cost_ns = [&of_the_first](size_t i) -> uint64_t {
     if (i == 1) return 1500;
     return ++of_the_first == 3 ? 1000 : 2000;
-  });
-  EXPECT_EQ(tuner.best(), 1U);
-  EXPECT_EQ(tuner.cost_ns(0), 2000U);
+  };
+  EXPECT_EQ(Search(2, cost_ns, {.first_round = 8, .last_round = 8}).candidate(), 1U);
 }
 
 // Candidates that differ by less than the margin: the preferred one is chosen every time.
 TEST(TunerTest, DoesNotFlapBetweenEquals) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
-    Tuner tuner(4, {.margin = 0.1});
-    Search(tuner, 4, [&](size_t i) { return Noisy(i == 0 ? 1010 : 1000 + i, random); });
-    ASSERT_EQ(tuner.best(), 0U) << seed;
+    const auto cost_ns = [&](size_t i) { return Noisy(i == 0 ? 1010 : 1000 + i, random); };
+    ASSERT_EQ(Search(4, cost_ns, {.margin = 0.1}).candidate(), 0U) << seed;
   }
 }
 
 TEST(TunerTest, MarginDoesNotHideARealDifference) {
-  Tuner tuner(2, {.margin = 0.02});
-  Search(tuner, 2, [](size_t i) -> uint64_t { return i == 0 ? 1030 : 1000; });
-  EXPECT_EQ(tuner.best(), 1U);
+  const auto cost_ns = [](size_t i) -> uint64_t { return i == 0 ? 1030 : 1000; };
+  EXPECT_EQ(Search(2, cost_ns, {.margin = 0.02}).candidate(), 1U);
 }
 
 TEST(TunerTest, HopelessCandidateIsMeasuredOnce) {
-  Tuner tuner(3);
-  const std::vector<int> measured =
-      Search(tuner, 3, [](size_t i) -> uint64_t { return i == 1 ? 1000000 : 1000 + i; });
-  EXPECT_EQ(measured[1], 1);
-  EXPECT_GT(measured[0], 3);
-  EXPECT_EQ(tuner.best(), 0U);
+  const Searched outcome =
+      Search(3, [](size_t i) -> uint64_t { return i == 1 ? 1000000 : 1000 + i; });
+  EXPECT_EQ(outcome.measured[1], 1);
+  EXPECT_GT(outcome.measured[0], 3);
+  EXPECT_EQ(outcome.candidate(), 0U);
 }
 
 // Also when the hopeless one comes first and only the second shows that it is.
 TEST(TunerTest, HopelessFirstCandidateIsMeasuredOnce) {
-  Tuner tuner(2);
-  const std::vector<int> measured =
-      Search(tuner, 2, [](size_t i) -> uint64_t { return i == 0 ? 1000000 : 1000; });
-  EXPECT_EQ(measured[0], 1);
-  EXPECT_EQ(tuner.best(), 1U);
+  const Searched outcome = Search(2, [](size_t i) -> uint64_t { return i == 0 ? 1000000 : 1000; });
+  EXPECT_EQ(outcome.measured[0], 1);
+  EXPECT_EQ(outcome.candidate(), 1U);
 }
 
 TEST(TunerTest, FailedCandidateIsNeverChosen) {
-  Tuner tuner(3);
-  int steps = 0;
-  while (const std::optional<size_t> next = tuner.Next()) {
-    ASSERT_LT(++steps, 1000);
-    if (*next == 0 && tuner.cost_ns(0).has_value()) {
-      tuner.Fail(0);  // after it looked best
-      continue;
-    }
-    tuner.Report(*next, *next == 0 ? 1 : 1000 + *next);
-  }
-  EXPECT_EQ(tuner.best(), 1U);
-  EXPECT_EQ(tuner.cost_ns(0), std::nullopt);
+  int of_the_first = 0;
+  const Searched outcome = Search(3, [&of_the_first](size_t i) -> absl::StatusOr<uint64_t> {
+    if (i > 0) return 1000 + i;
+    if (++of_the_first == 1) return 1;
+    return absl::InternalError("after it looked best");
+  });
+  // Beside its first cost the others look hopeless.
+  EXPECT_EQ(outcome.measured, std::vector<int>({2, 1, 1}));
+  EXPECT_EQ(outcome.candidate(), 1U);
 }
 
 TEST(TunerTest, AllFail) {
-  Tuner tuner(3);
-  int steps = 0;
-  while (const std::optional<size_t> next = tuner.Next()) {
-    ASSERT_LT(++steps, 10);
-    tuner.Fail(*next);
-  }
-  EXPECT_EQ(steps, 3);
-  EXPECT_EQ(tuner.best(), std::nullopt);
+  const Searched outcome = Search(
+      3, [](size_t) -> absl::StatusOr<uint64_t> { return absl::InternalError("does not launch"); });
+  EXPECT_EQ(outcome.measured, std::vector<int>({1, 1, 1}));
+  EXPECT_EQ(outcome.candidate(), std::nullopt);
 }
 
 TEST(TunerTest, NoCandidates) {
-  Tuner tuner(0);
-  EXPECT_EQ(tuner.Next(), std::nullopt);
-  EXPECT_EQ(tuner.best(), std::nullopt);
+  EXPECT_EQ(Search(0, [](size_t) -> uint64_t { return 7; }).candidate(), std::nullopt);
 }
 
 TEST(TunerTest, OneCandidateIsMeasuredAndChosen) {
-  Tuner tuner(1);
-  const std::vector<int> measured = Search(tuner, 1, [](size_t) -> uint64_t { return 7; });
-  EXPECT_GE(measured[0], 1);
-  EXPECT_LE(measured[0], 12);
-  EXPECT_EQ(tuner.best(), 0U);
+  const Searched outcome = Search(1, [](size_t) -> uint64_t { return 7; });
+  EXPECT_GE(outcome.measured[0], 1);
+  EXPECT_LE(outcome.measured[0], 12);
+  EXPECT_EQ(outcome.candidate(), 0U);
 }
 
 TEST(TunerTest, BudgetEndsTheSearch) {
-  Tuner tuner(4, {.budget_ns = 6000});
-  const std::vector<int> measured = Search(tuner, 4, [](size_t i) -> uint64_t { return 1003 - i; });
-  EXPECT_EQ(measured, std::vector<int>({2, 2, 1, 1}));
-  EXPECT_EQ(tuner.best(), 0U);
+  const Searched outcome =
+      Search(4, [](size_t i) -> uint64_t { return 1003 - i; }, {.budget_ns = 6000});
+  EXPECT_EQ(outcome.measured, std::vector<int>({2, 2, 1, 1}));
+  EXPECT_EQ(outcome.candidate(), 0U);
 }
 
 // The first one eats the whole budget: the others must get their chance all the same, and one run
 // beyond all budgets must not overflow.
 TEST(TunerTest, BudgetEatenByOneCandidate) {
-  Tuner tuner(3, {.budget_ns = UINT64_MAX - 1});
-  const std::vector<int> measured =
-      Search(tuner, 3, [](size_t i) -> uint64_t { return i == 0 ? UINT64_MAX : 1000; });
-  EXPECT_EQ(measured, std::vector<int>({1, 1, 1}));
-  EXPECT_EQ(tuner.best(), 1U);
+  const auto cost_ns = [](size_t i) -> uint64_t { return i == 0 ? UINT64_MAX : 1000; };
+  const Searched outcome = Search(3, cost_ns, {.budget_ns = UINT64_MAX - 1});
+  EXPECT_EQ(outcome.measured, std::vector<int>({1, 1, 1}));
+  EXPECT_EQ(outcome.candidate(), 1U);
 }
 
 // Within a round all take turns, so that a disturbance does not hit one candidate alone.
 TEST(TunerTest, CandidatesTakeTurns) {
-  Tuner tuner(3, {.first_round = 2});
-  std::vector<size_t> order;
-  for (int i = 0; i < 6; ++i) {
-    order.push_back(*tuner.Next());
-    tuner.Report(order.back(), 100);
-  }
-  EXPECT_EQ(order, std::vector<size_t>({0, 1, 2, 0, 1, 2}));
+  Searched outcome = Search(3, [](size_t) -> uint64_t { return 100; }, {.first_round = 2});
+  outcome.order.resize(6);
+  EXPECT_EQ(outcome.order, std::vector<size_t>({0, 1, 2, 0, 1, 2}));
 }
 
 TEST(TunerTest, ZeroCostsAreCosts) {
-  Tuner tuner(2);
-  Search(tuner, 2, [](size_t) -> uint64_t { return 0; });
-  EXPECT_EQ(tuner.best(), 0U);
+  EXPECT_EQ(Search(2, [](size_t) -> uint64_t { return 0; }).candidate(), 0U);
 }
 
 // More candidates and more noise than any device has: the search stays short.
 TEST(TunerTest, EffortIsBounded) {
   Random random(3);
-  Tuner tuner(50);
-  const std::vector<int> measured =
-      Search(tuner, 50, [&](size_t i) { return Noisy(1000 + 10 * i, random); });
-  EXPECT_LE(std::accumulate(measured.begin(), measured.end(), 0), 50 * 3 + 25 * 6 + 13 * 12 * 5);
+  const Searched outcome = Search(50, [&](size_t i) { return Noisy(1000 + 10 * i, random); });
+  EXPECT_LE(outcome.order.size(), 50 * 3 + 25 * 6 + 13 * 12 * 5U);
 }
 
 }  // namespace

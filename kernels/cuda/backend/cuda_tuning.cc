@@ -40,23 +40,6 @@ constexpr Many kMany[] = {{kKiB / 4, 1024},   {kKiB, 64, 64},  {kKiB, 1024},
 constexpr uint64_t kQuietBytesMax = 1024 * kKiB;
 constexpr tuning::TunerOptions kQuiet = {.first_round = 8, .last_round = 24, .margin = 0.02};
 
-// A quarter each of random bytes, letters, two values in turn, and one value; a kernel that is fast
-// on some only shall not win.
-std::vector<uint8_t> RandomBytes(uint64_t bytes) {
-  std::vector<uint8_t> sample(bytes);
-  uint64_t random = 0x9e3779b97f4a7c15;
-  for (uint64_t i = 0; i < bytes; ++i) {
-    random ^= random << 13;
-    random ^= random >> 7;
-    random ^= random << 17;
-    const auto byte = static_cast<uint8_t>(random >> 32);
-    const uint8_t values[] = {byte, static_cast<uint8_t>('a' + byte % 26),
-                              static_cast<uint8_t>(100 + i % 2), 0};
-    sample[i] = values[i / 16384 % 4];
-  }
-  return sample;
-}
-
 // The time of a batch without its gathering. All kernels gather alike, and of a large batch
 // gathering takes most of the time: its noise would decide between them.
 absl::StatusOr<uint64_t> MeasureBatchNs(Lane& lane, Batch& batch,
@@ -72,61 +55,23 @@ absl::StatusOr<uint64_t> MeasureBatchNs(Lane& lane, Batch& batch,
   return std::max<uint64_t>(1, took_ns - std::min(took_ns, batch.report.gather_ns));
 }
 
-// Runs batches of a shape on the lane.
-class Meter {
- public:
-  Meter(Lane& lane, uint64_t bytes) : lane_(lane), sample_(RandomBytes(bytes)) {}
-
-  absl::StatusOr<uint64_t> MeasureNs(const CudaKernel& kernel, const Workload& workload) {
-    if (NowNs() >= deadline_ns_) return absl::CancelledError("out of time");
-    Batch batch;
-    std::vector<Fragment> fragments;
-    for (uint32_t i = 0; i < workload.payload_count; ++i) {
-      fragments.emplace_back(sample_.data() + i * workload.payload_bytes, workload.payload_bytes);
-    }
-    std::vector<ValueCounts> counts(workload.payload_count);
-    for (uint32_t i = 0; i < workload.payload_count; ++i) {
-      batch.items.push_back({.fragments = absl::MakeConstSpan(&fragments[i], 1),
-                             .bytes = workload.payload_bytes,
-                             .counts = absl::MakeSpan(counts[i])});
-    }
-    batch.bytes = workload.batch_bytes;
-    return MeasureBatchNs(lane_, batch, [&] { return lane_.Begin(batch, kernel); });
+// The same of a batch of this shape, of the first bytes of `sample`.
+absl::StatusOr<uint64_t> MeasureShapeNs(Lane& lane, absl::Span<const uint8_t> sample,
+                                        const CudaKernel& kernel, const Workload& workload) {
+  std::vector<Fragment> fragments;
+  for (uint32_t i = 0; i < workload.payload_count; ++i) {
+    fragments.emplace_back(sample.data() + i * workload.payload_bytes, workload.payload_bytes);
   }
-
- private:
-  Lane& lane_;
-  const std::vector<uint8_t> sample_;
-  const uint64_t deadline_ns_ = NowNs() + kTuneNsMax;
-};
-
-// A batch of one payload of f32, spread evenly over the bins.
-class TypedMeter {
- public:
-  TypedMeter(Lane& lane, uint64_t bytes, const TypedPlan& plan)
-      : lane_(lane), samples_(bytes / sizeof(float)), counts_(plan.plan().counter_count()) {
-    for (size_t i = 0; i < samples_.size(); ++i) {
-      samples_[i] = static_cast<float>(i * 7919 % kTypedBinsMeasured);
-    }
-    fragment_ = {reinterpret_cast<const uint8_t*>(samples_.data()), bytes};
-    batch_.bytes = bytes;
-    batch_.items.push_back({.fragments = absl::MakeConstSpan(&fragment_, 1),
-                            .bytes = bytes,
-                            .plan = plan.plan(),
-                            .counts = absl::MakeSpan(counts_)});
+  std::vector<ValueCounts> counts(workload.payload_count);
+  Batch batch;
+  batch.bytes = workload.batch_bytes;
+  for (uint32_t i = 0; i < workload.payload_count; ++i) {
+    batch.items.push_back({.fragments = absl::MakeConstSpan(&fragments[i], 1),
+                           .bytes = workload.payload_bytes,
+                           .counts = absl::MakeSpan(counts[i])});
   }
-
-  absl::StatusOr<uint64_t> MeasureNs(const std::shared_ptr<const TypedPlan>& plan) {
-    return MeasureBatchNs(lane_, batch_, [&] { return lane_.BeginTyped(batch_, plan); });
-  }
-
- private:
-  Lane& lane_;
-  std::vector<float> samples_;
-  std::vector<uint64_t> counts_;
-  Fragment fragment_;
-  Batch batch_;
-};
+  return MeasureBatchNs(lane, batch, [&] { return lane.Begin(batch, kernel); });
+}
 
 }  // namespace
 
@@ -161,7 +106,7 @@ std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options) {
 double MeasureGatherNsPerByte(Lane& lane) {
   constexpr uint64_t kBytes = 64 * kKiB;
   constexpr int kCopies = 16;
-  const std::vector<uint8_t> sample = RandomBytes(kCopies * kBytes);
+  const std::vector<uint8_t> sample = tuning::MixedBytes(kCopies * kBytes);
   const Fragment pinned = lane.PinnedFragments(kBytes, *FindKernel("warp_batch")).front();
   auto* const to = const_cast<uint8_t*>(pinned.data());
   const uint64_t start = NowNs();
@@ -200,7 +145,8 @@ std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const Backen
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return DefaultRows(backend, options);
   const PreciseSleep precise_sleep;  // as lanes' threads have
-  Meter meter(lane, options.cuda_lane_bytes);
+  const std::vector<uint8_t> sample = tuning::MixedBytes(options.cuda_lane_bytes);
+  const uint64_t deadline_ns = NowNs() + kTuneNsMax;
   const std::vector<tuning::TuneCell> cells = TuningCells(options);
   tuning::TuneOptions tune_options;
   tune_options.budget_ns = kTuneNsMax;
@@ -208,8 +154,9 @@ std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const Backen
   tune_options.tuner.margin = 0.06;
   std::vector<KernelChoice> rows =
       tuning::Tune(backend, Candidates(), cells, tune_options,
-                   [&meter](size_t candidate, const Workload& workload) {
-                     return meter.MeasureNs(*Kernels()[candidate], workload);
+                   [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
+                     if (NowNs() >= deadline_ns) return absl::CancelledError("out of time");
+                     return MeasureShapeNs(lane, sample, *Kernels()[candidate], workload);
                    });
   // For what no cell was measured: behind the measured rows, since theirs have the same limits.
   for (KernelChoice& row : DefaultRows(backend, options)) rows.push_back(std::move(row));
@@ -231,16 +178,29 @@ absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backe
   const PreciseSleep precise_sleep;  // as lanes' threads have
   const auto plan = std::make_shared<const TypedPlan>(
       *Plan::Make(*Binning::Even(kTypedBinsMeasured, 0.0, kTypedBinsMeasured), SampleType::kF32));
+  // Spread evenly over the bins.
+  std::vector<float> samples(*std::rbegin(kMeasuredBytes) / sizeof(float));
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i] = static_cast<float>(i * 7919 % kTypedBinsMeasured);
+  }
+  std::vector<uint64_t> counts(plan->plan().counter_count());
   std::vector<KernelChoice> rows;
   for (const uint64_t wanted : kMeasuredBytes) {
     const uint64_t bytes =
         std::min(wanted, options.cuda_lane_bytes / sizeof(float) * sizeof(float));
     if (!rows.empty() && bytes <= rows.back().payload_bytes_max) break;
-    TypedMeter meter(lane, bytes, *plan);
+    const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), bytes);
+    Batch batch;
+    batch.bytes = bytes;
+    batch.items.push_back({.fragments = absl::MakeConstSpan(&fragment, 1),
+                           .bytes = bytes,
+                           .plan = plan->plan(),
+                           .counts = absl::MakeSpan(counts)});
     row.payload_bytes_max = bytes;
     row.cost_ns = UINT64_MAX;
     for (int run = 0; run < kRuns; ++run) {
-      const absl::StatusOr<uint64_t> ns = meter.MeasureNs(plan);
+      const absl::StatusOr<uint64_t> ns =
+          MeasureBatchNs(lane, batch, [&] { return lane.BeginTyped(batch, plan); });
       if (!ns.ok()) return ns.status();
       row.cost_ns = std::min(row.cost_ns, *ns);
     }
