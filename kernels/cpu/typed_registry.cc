@@ -7,7 +7,7 @@
 namespace histogram::cpu {
 
 // Each is defined in the file of a kernel, and counts where the table below says.
-CountTyped CountPatterns, CountTypedAvx512, CountTypedAvx2, CountTypedNeon;
+CountTyped CountPatterns, CountTypedAvx512, CountTypedFour;
 
 namespace {
 
@@ -42,12 +42,12 @@ bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.emp
 constexpr std::array kKernels = {
     TypedKernel{"typed_scalar", "sample by sample", CountTypedScalar, Everywhere, EveryPlan},
 #if defined(__x86_64__) && defined(__GNUC__)
-    TypedKernel{"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedAvx2, HasAvx2,
+    TypedKernel{"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedFour, HasAvx2,
                 IsGuessWithoutLongIntegers},
     TypedKernel{"typed_avx512", "a multiply-add or a search for eight samples (AVX-512)",
                 CountTypedAvx512, HasAvx512Typed, IsWideWithTablesOrStep},
-#elif defined(__aarch64__)
-    TypedKernel{"typed_neon", "a multiply-add for four samples (NEON)", CountTypedNeon, Everywhere,
+#elif defined(__aarch64__) && defined(__GNUC__)
+    TypedKernel{"typed_neon", "a multiply-add for four samples (NEON)", CountTypedFour, Everywhere,
                 IsGuess},
 #endif
     TypedKernel{"patterns", "counts each value, then folds", CountPatterns, Everywhere, IsNarrow},
