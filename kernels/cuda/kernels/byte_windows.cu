@@ -176,9 +176,9 @@ absl::Status Enqueue(const Windows& args, const RowsLaunch& launch) {
 }  // namespace
 
 bool ByteWindowsTake(const RowsLaunch& launch) {
-  return SampleBytes(launch.type) == 1 && launch.channels == 1 && launch.begins == nullptr &&
-         HasByteTables(*launch.device) && reinterpret_cast<uintptr_t>(launch.samples) % 16 == 0 &&
-         launch.step % 16 == 0 &&
+  return SampleBytes(launch.type) == 1 && launch.channels == 1 && launch.stride == 0 &&
+         launch.begins == nullptr && HasByteTables(*launch.device) &&
+         reinterpret_cast<uintptr_t>(launch.samples) % 16 == 0 && launch.step % 16 == 0 &&
          (launch.window == 1024 || launch.window == 2048 || launch.window == 4096);
 }
 
