@@ -73,8 +73,23 @@ class CudaBackend final : public Backend {
 
   void MarkDown(const std::string& why) override { cuda::MarkDown(*shared_, why); }
 
+  // From the first copy or launch to the end of the last kernel; gathering; and what rows take:
+  // each further payload's, and typed ones' that are long.
   uint64_t EstimateNs(const Workload& workload) const override {
-    return OnDeviceNs(workload) + ByHostNs(workload);
+    const bool typed = workload.sample_bytes > 0;
+    Workload lone = workload;
+    lone.payload_count = 1;
+    lone.payload_bytes = lone.batch_bytes;
+    const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
+    double ns = static_cast<double>(workload.batch_bytes) * costs_.gather_ns_per_byte;
+    if (typed) {
+      const uint64_t measured = workload.payload_count > 0 ? kTypedBinsMeasured : 0;
+      const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
+      ns += std::max(0.0, counters - measured) * kAssumedNsPerCounter;
+    }
+    return (typed ? costs_.typed_lone_costs : costs_.lone_costs)->EstimateNs(lone) +
+           further * (typed ? kAssumedNsPerTypedPayload : kAssumedNsPerPayload) +
+           static_cast<uint64_t>(std::min(ns, 0x1p61));
   }
 
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
@@ -87,28 +102,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  // From the first copy or launch to the end of the last kernel.
-  uint64_t OnDeviceNs(const Workload& workload) const {
-    const bool typed = workload.sample_bytes > 0;
-    Workload lone = workload;
-    lone.payload_count = 1;
-    lone.payload_bytes = lone.batch_bytes;
-    return (typed ? costs_.typed_lone_costs : costs_.lone_costs)->EstimateNs(lone);
-  }
-  // Gathering, and what rows take: each further payload's, and typed ones' that are long.
-  uint64_t ByHostNs(const Workload& workload) const {
-    const bool typed = workload.sample_bytes > 0;
-    const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
-    double ns = static_cast<double>(workload.batch_bytes) * costs_.gather_ns_per_byte;
-    if (typed) {
-      const uint64_t measured = workload.payload_count > 0 ? kTypedBinsMeasured : 0;
-      const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
-      ns += std::max(0.0, counters - measured) * kAssumedNsPerCounter;
-    }
-    return further * (typed ? kAssumedNsPerTypedPayload : kAssumedNsPerPayload) +
-           static_cast<uint64_t>(std::min(ns, 0x1p61));
-  }
-
   const std::shared_ptr<LanesShared> shared_;
   const Costs costs_;
   LaneThreads lanes_;  // the first to go

@@ -127,11 +127,12 @@ class Runner {
   absl::Status CountStretches(const Stretches& stretches, uint64_t s, uint64_t n) {
     const uint32_t channels = rows_->cut->channels;
     // Pixels from the first one's first.
-    RowsOfPart rows = {.pixels = stretches.end(s + n - 1) - stretches.begin(s),
-                       .channels = channels,
-                       .stretches = n,
-                       .window = stretches.window(),
-                       .step = stretches.step()};
+    RowsLaunch rows;
+    rows.pixels = stretches.end(s + n - 1) - stretches.begin(s);
+    rows.channels = channels;
+    rows.stretches = n;
+    rows.window = stretches.window();
+    rows.step = stretches.step();
     rows.longest = std::min(rows.window, rows.pixels);
     std::vector<uint64_t> begins;
     if (!stretches.begins().empty()) {
@@ -141,13 +142,11 @@ class Runner {
         rows.longest = std::max(rows.longest, stretches.end(i) - stretches.begin(i));
       }
       begins.push_back(rows.pixels);
-      rows.begins = begins;
     }
     const uint64_t begin = stretches.begin(s) * pixel_bytes_;
     HISTOGRAM_RETURN_IF_ERROR(Load(begin, rows.pixels * pixel_bytes_));
-    rows.offset = begin - loaded_at_;
-    HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginRows(rows)));
-    for (uint64_t r = 0; r < rows.rows(); ++r) {
+    HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginRows(rows, begin - loaded_at_, begins)));
+    for (uint64_t r = 0; r < n * channels; ++r) {
       std::copy_n(lane_.row(r), bins_, counters_.begin());
       std::copy_n(lane_.outside(r), counters_.size() - bins_, counters_.begin() + bins_);
       Deliver(stretches, s + r / channels, static_cast<uint32_t>(r % channels), counters_);
@@ -163,15 +162,17 @@ class Runner {
     const auto some = static_cast<uint32_t>(std::min<uint64_t>(lane_.RowsMax(bins_), channels));
     const size_t slots = counters_.size();
     for (uint32_t c = 0; c < channels; c += some) {
-      RowsOfPart rows = {.channels = std::min(some, channels - c), .stretches = 1};
+      RowsLaunch rows;
+      rows.channels = std::min(some, channels - c);
       if (rows.channels < channels) rows.stride = channels;
+      rows.stretches = 1;
       std::vector<uint64_t> sums(rows.channels * slots);
       for (uint64_t at = stretches.begin(s); at < stretches.end(s); at += rows.pixels) {
         rows.pixels = rows.window = rows.step = rows.longest =
             std::min(pixels_max, stretches.end(s) - at);
         HISTOGRAM_RETURN_IF_ERROR(Load(at * pixel_bytes_, rows.pixels * pixel_bytes_));
-        rows.offset = at * pixel_bytes_ - loaded_at_ + c * (pixel_bytes_ / channels);
-        HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginRows(rows)));
+        const uint64_t offset = at * pixel_bytes_ - loaded_at_ + c * (pixel_bytes_ / channels);
+        HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginRows(rows, offset, {})));
         for (uint32_t r = 0; r < rows.channels; ++r) {
           uint64_t* const sum = sums.data() + r * slots;
           for (size_t i = 0; i < slots; ++i) {

@@ -35,6 +35,7 @@
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/kernels/extent.h"
 #include "kernels/cuda/kernels/kernel.h"
+#include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/cuda/plan/typed_plan.h"
 
 namespace histogram::cuda {
@@ -62,18 +63,6 @@ inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
 // Lone payloads up to this size have a kernel of their own (one_block.cu): 64 KiB take 1.2 null
 // launches (H200, 50472e8). Its block has no more loads in flight.
 inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
-
-// The rows that a step counts: those of the part's pixels, as RowsLaunch says.
-struct RowsOfPart {
-  uint64_t offset = 0;  // of the first sample, in bytes of the part
-  uint64_t pixels = 0;
-  uint32_t channels = 1, stride = 0;
-  uint64_t stretches = 0;
-  uint64_t window = 0, step = 0, longest = 0;
-  absl::Span<const uint64_t> begins = {};  // stretches + 1, or none; from the first pixel
-
-  uint64_t rows() const { return stretches * channels; }
-};
 
 class Lane {
  public:
@@ -115,8 +104,10 @@ class Lane {
   // Counts the part. `first`: the counters are cleared before. REQUIRES: they are at most
   // kLaneCounters.
   absl::Status BeginCount(bool first);
+  // `launch` tells the rows of the part's pixels, its samples lie so many bytes behind the part's
+  // first; the lane sets all else. `begins`: as launch.begins, in host memory, or none.
   // REQUIRES: UsePlan; at most RowsMax rows.
-  absl::Status BeginRows(const RowsOfPart& rows);
+  absl::Status BeginRows(RowsLaunch launch, uint64_t offset, absl::Span<const uint64_t> begins);
   void EndStep();
   // The outcomes of the last step.
   const Extent& extent() const { return *control_.host<Extent>(kExtentAt); }

@@ -8,7 +8,6 @@
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/cuda/plan/even_bins.h"
 #include "kernels/plan_data.h"
 
@@ -151,7 +150,8 @@ absl::Status Lane::BeginCount(bool first) {
   return CopyBack(bytes);
 }
 
-absl::Status Lane::BeginRows(const RowsOfPart& rows) {
+absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
+                             absl::Span<const uint64_t> begins) {
   const std::vector<uint32_t>& patterns = typed_->plan().data().slot_of_pattern;
   const bool bytes = patterns.size() == kByteValues;
   const uint64_t table_at = BeginsAt(options_.device);
@@ -162,24 +162,16 @@ absl::Status Lane::BeginRows(const RowsOfPart& rows) {
                                     cudaMemcpyHostToDevice, stream_.get()),
                     "cudaMemcpyAsync");
   };
-  if (!rows.begins.empty()) {
-    HISTOGRAM_RETURN_IF_ERROR(send(rows.begins));
+  if (!begins.empty()) {
+    HISTOGRAM_RETURN_IF_ERROR(send(begins));
   } else if (bytes) {
     HISTOGRAM_RETURN_IF_ERROR(send(patterns));
   }
   HISTOGRAM_RETURN_IF_ERROR(BeginStep());
-  step_rows_ = rows.rows();
-  RowsLaunch launch;
+  step_rows_ = launch.stretches * launch.channels;
   launch.type = sample_type_;
-  launch.samples = device_input_.get(PartAt() + rows.offset);
-  launch.pixels = rows.pixels;
-  launch.channels = rows.channels;
-  launch.stride = rows.stride;
-  launch.stretches = rows.stretches;
-  launch.window = rows.window;
-  launch.step = rows.step;
-  if (!rows.begins.empty()) launch.begins = device_input_.get<uint64_t>(table_at);
-  launch.longest = rows.longest;
+  launch.samples = device_input_.get(PartAt() + offset);
+  if (!begins.empty()) launch.begins = device_input_.get<uint64_t>(table_at);
   launch.counts = device_rows_.get<uint32_t>();
   launch.outside = launch.counts + step_rows_ * bin_count_;
   launch.device = &options_.device;
