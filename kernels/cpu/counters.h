@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/typed.h"
 #include "kernels/plan_data.h"
+#include "kernels/sample.h"
+#include "kernels/slot.h"
 
 namespace histogram::cpu {
 
@@ -100,6 +103,24 @@ void CountInto(size_t samples, size_t slots, uint64_t* row, Count&& count) {
   } else {
     RowCounters counters(row);
     count(counters);
+  }
+}
+
+// Counts samples of type S: blocks of kBlock by count_blocks(samples, blocks, counters), and the
+// rest of each run one by one. REQUIRES: `row` has a slot for each of `bin_count` bins and those
+// outside.
+template <typename S, size_t kBlock, typename CountBlocks>
+void CountRuns(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count, SampleRuns runs,
+               uint64_t* row, const CountBlocks& count_blocks) {
+  CountInto(SamplesOf(runs), internal::SlotCount(bin_count), row, [&](auto& counters) {
+    for (const auto& [samples, count] : runs) count_blocks(samples, count / kBlock, counters);
+  });
+  for (const auto& [samples, count] : runs) {
+    for (size_t i = count / kBlock * kBlock; i < count; ++i) {
+      const auto bits =
+          internal::LoadBits<typename S::Bits>(samples + i * sizeof(typename S::Bits));
+      ++row[internal::SlotOf(bins, bin_count, S::Widen(bits))];
+    }
   }
 }
 

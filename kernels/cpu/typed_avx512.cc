@@ -357,19 +357,11 @@ void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t*
   std::visit(
       [&]<typename C>(const Bins<C>& bins) {
         const uint32_t bin_count = plan.binning.bin_count();
-        const auto count_blocks = [&]<typename Counts>(Counts& counts) {
-          const auto count_run = RunCounter<C, Counts>(bins.guess);
-          for (const auto& [samples, count] : runs) {
-            count_run(bins, bin_count, samples, count / kBlock, counts);
-          }
-        };
-        CountInto(SamplesOf(runs), internal::SlotCount(bin_count), row, count_blocks);
-        for (const auto& [samples, count] : runs) {
-          for (size_t i = count / kBlock * kBlock; i < count; ++i) {
-            ++row[internal::SlotOf(bins, bin_count,
-                                   internal::LoadBits<C>(samples + i * sizeof(C)))];
-          }
-        }
+        CountRuns<internal::PlainSample<C, C>, kBlock>(
+            bins, bin_count, runs, row,
+            [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
+              RunCounter<C, Counts>(bins.guess)(bins, bin_count, samples, blocks, counts);
+            });
       },
       plan.bins);
 }

@@ -1,6 +1,6 @@
 // Counts sample by sample, for every type and plan, on every processor.
 #include <bit>
-#include <optional>
+#include <cstdint>
 
 #include "kernels/cpu/counters.h"
 #include "kernels/cpu/typed.h"
@@ -16,9 +16,9 @@ constexpr size_t kBlock = 64;  // as typed_avx512.cc has it; not measured apart
 // kEdges: a search among the edges of a direct plan; else a search of kSteps steps.
 constexpr int kGuess = -1, kAny = -2, kEdges = -3;
 
-template <typename S, int kSteps>
+template <typename S, int kSteps, typename Counts>
 void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count,
-                 const std::byte* samples, size_t blocks, Counters& counters) {
+                 const std::byte* samples, size_t blocks, Counts& counters) {
   using C = typename S::Compare;
   constexpr size_t kSize = sizeof(typename S::Bits);
   for (size_t b = 0; b < blocks; ++b, samples += kBlock * kSize) {
@@ -40,49 +40,27 @@ void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_c
         slots[i] = internal::OutsideSlot(bins, bin_count, x);
       }
     }
-    counters.AddAll<kBlock>(slots);
+    counters.template AddAll<kBlock>(slots);
   }
 }
 
 // The counter with the fewest steps for the plan. A plan that needs no step shares that of one
 // step.
-template <typename S>
+template <typename S, typename Counts>
 auto BlockCounter(const internal::Bins<typename S::Compare>& bins) {
-  if (bins.guess.usable()) return CountBlocks<S, kGuess>;
-  if (bins.direct()) return CountBlocks<S, kEdges>;
+  if (bins.guess.usable()) return CountBlocks<S, kGuess, Counts>;
+  if (bins.direct()) return CountBlocks<S, kEdges, Counts>;
   switch (std::bit_width(bins.cells.span_max)) {
     case 0:
     case 1:
-      return CountBlocks<S, 1>;
+      return CountBlocks<S, 1, Counts>;
     case 2:
-      return CountBlocks<S, 2>;
+      return CountBlocks<S, 2, Counts>;
     case 3:
-      return CountBlocks<S, 3>;
+      return CountBlocks<S, 3, Counts>;
     default:
-      return CountBlocks<S, kAny>;
+      return CountBlocks<S, kAny, Counts>;
   }
-}
-
-template <typename S>
-void Count(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count, SampleRuns runs,
-           uint64_t* row) {
-  constexpr size_t kSize = sizeof(typename S::Bits);
-  const uint32_t slots = internal::SlotCount(bin_count);
-  std::optional<Counters> counters;
-  if (TablesPay(SamplesOf(runs), slots) && bins.reached > 0) counters.emplace(slots);
-  for (auto [samples, count] : runs) {
-    if (counters.has_value()) {
-      const size_t blocks = count / kBlock;
-      BlockCounter<S>(bins)(bins, bin_count, samples, blocks, *counters);
-      samples += blocks * kBlock * kSize;
-      count -= blocks * kBlock;
-    }
-    for (size_t i = 0; i < count; ++i) {
-      const auto bits = internal::LoadBits<typename S::Bits>(samples + i * kSize);
-      ++row[internal::SlotOf(bins, bin_count, S::Widen(bits))];
-    }
-  }
-  if (counters.has_value()) counters->AddTo(row);
 }
 
 }  // namespace
@@ -90,7 +68,14 @@ void Count(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count, 
 void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
   internal::VisitSample(plan.type, [&]<typename S>(S) {
     const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
-    Count<S>(bins, plan.binning.bin_count(), runs, row);
+    const uint32_t bin_count = plan.binning.bin_count();
+    if (bins.reached == 0)
+      return CountRuns<S, SIZE_MAX>(bins, bin_count, runs, row, [](auto&&...) {});
+    CountRuns<S, kBlock>(
+        bins, bin_count, runs, row,
+        [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
+          BlockCounter<S, Counts>(bins)(bins, bin_count, samples, blocks, counts);
+        });
   });
 }
 
