@@ -146,19 +146,6 @@ struct Region {
   uint64_t count() const { return end - below; }
 };
 
-// Puts the right keys at the places, which ascend and are counted from `first`: those that sorting
-// would put there.
-template <typename Key>
-void SelectAll(Key first, Key end, std::span<const uint64_t> places, uint64_t before = 0) {
-  if (places.empty()) return;
-  const uint64_t middle = places[places.size() / 2];
-  const Key at = first + static_cast<ptrdiff_t>(middle - before);
-  std::nth_element(first, at, end);
-  const auto [less, greater] = std::equal_range(places.begin(), places.end(), middle);
-  SelectAll(first, at, {places.begin(), less}, before);
-  SelectAll(at + 1, end, {greater, places.end()}, middle + 1);
-}
-
 // The search of one call, or of what that one has collected. Each look at a region leaves regions
 // that are at least 2^5 times narrower, or hold none of the samples that the look began with.
 template <typename K>
@@ -377,7 +364,7 @@ class Search {
       before += region.count();
     }
     assert(keys.size() == before);
-    SelectAll(keys.begin(), keys.end(), places);
+    SelectAll(keys.data(), keys.data() + keys.size(), places);
     auto place = places.begin();
     for (const Region& region : regions) {
       const auto [first, end] = RanksIn(region);

@@ -15,6 +15,7 @@
 
 #include <histogram/sample_type.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,6 +32,22 @@ std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType
 
 // The bits of the sample with this key, in the least significant bytes.
 uint64_t BitsOfKey(uint64_t key, SampleType type);
+
+// Fewer keys are sorted. Not measured apart.
+inline constexpr size_t kSortedMax = 48;
+// Puts the right keys at the places, which ascend and are counted from `before`: those that sorting
+// would put there.
+template <typename Key>
+void SelectAll(Key* first, Key* end, std::span<const uint64_t> places, uint64_t before = 0) {
+  if (places.empty()) return;
+  if (static_cast<size_t>(end - first) <= kSortedMax) return std::sort(first, end);
+  const uint64_t middle = places[places.size() / 2];
+  Key* const at = first + (middle - before);
+  std::nth_element(first, at, end);
+  const auto [less, greater] = std::equal_range(places.begin(), places.end(), middle);
+  SelectAll(first, at, {places.begin(), less}, before);
+  SelectAll(at + 1, end, {greater, places.end()}, middle + 1);
+}
 
 }  // namespace histogram::internal
 

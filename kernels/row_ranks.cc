@@ -22,22 +22,6 @@ namespace {
 
 // The fewest samples for which a thread pays. Not measured apart.
 constexpr size_t kThreadSamplesMin = size_t{1} << 14;
-// Fewer samples are sorted. Not measured apart.
-constexpr size_t kSortedMax = 48;
-
-// Puts the right values at the places, which ascend and are counted from `before`.
-template <typename V>
-void SelectAll(V* first, V* end, std::span<const uint64_t> places, uint64_t before) {
-  if (places.empty()) return;
-  if (static_cast<size_t>(end - first) <= kSortedMax) return std::sort(first, end);
-  const uint64_t middle = places[places.size() / 2];
-  V* const at = first + (middle - before);
-  std::nth_element(first, at, end);
-  const auto [less, greater] = std::equal_range(places.begin(), places.end(), middle);
-  SelectAll(first, at, {places.begin(), less}, before);
-  SelectAll(at + 1, end, {greater, places.end()}, middle + 1);
-}
-
 // The search in rows, one after the other. One thread owns it.
 template <typename V>
 class RowSearch {
