@@ -14,9 +14,12 @@
 #include "kernels/quantile.h"
 #include "kernels/row_ranks.h"
 #include "kernels/sample.h"
+#include "kernels/weights.h"
 
 namespace histogram {
 namespace {
+
+using internal::Weight;
 
 // Samples whose moments are computed together, then merged. Not measured apart.
 constexpr size_t kBlock = 1024;
@@ -29,12 +32,6 @@ double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
   }
   return entropy;
 }
-
-// A value, and the number of samples with it.
-struct Weight {
-  double value;
-  uint64_t count;
-};
 
 // The index of the last weight of the lower class in the split with the greatest variance between
 // the classes; nullopt for fewer than two weights. Weights ascend; no count is 0.
@@ -85,40 +82,6 @@ std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const ui
     break;
   }
   return weights;
-}
-
-void SetFromWeights(std::span<const Weight> weights, uint64_t total,
-                    std::span<const double> quantiles, Statistics& out) {
-  const auto n = static_cast<long double>(total);
-  long double sum = 0, squares = 0;
-  for (const auto& [value, count] : weights) {
-    sum += static_cast<long double>(value) * static_cast<long double>(count);
-  }
-  const long double mean = sum / n;
-  for (const auto& [value, count] : weights) {
-    const long double distance = static_cast<long double>(value) - mean;
-    squares += static_cast<long double>(count) * distance * distance;
-  }
-  out.minimum = weights.front().value;
-  out.maximum = weights.back().value;
-  out.mean = static_cast<double>(mean);
-  out.standard_deviation = static_cast<double>(std::sqrt(squares / n));
-  out.mode = std::max_element(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) {
-               return a.count < b.count;
-             })->value;
-  std::vector<uint64_t> up_to;
-  for (const Weight& weight : weights) {
-    up_to.push_back((up_to.empty() ? 0 : up_to.back()) + weight.count);
-  }
-  const auto at = [&](uint64_t rank) {
-    const auto found = std::upper_bound(up_to.begin(), up_to.end(), rank);
-    return weights[static_cast<size_t>(found - up_to.begin())].value;
-  };
-  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
-  if (const auto split = OtsuSplit(weights); split.has_value()) {
-    out.otsu_threshold = weights[*split].value;
-  }
-  for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
 }
 
 // --- Types of 32 and 64 bits
@@ -184,6 +147,45 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
 }
 
 }  // namespace
+
+namespace internal {
+
+void SetFromWeights(std::span<const Weight> weights, uint64_t total,
+                    std::span<const double> quantiles, Statistics& out) {
+  const auto n = static_cast<long double>(total);
+  long double sum = 0, squares = 0;
+  for (const auto& [value, count] : weights) {
+    sum += static_cast<long double>(value) * static_cast<long double>(count);
+  }
+  const long double mean = sum / n;
+  // If a double holds the sum exactly, this quotient is correctly rounded, as numpy's is.
+  const auto sum_in_double = static_cast<double>(sum);
+  for (const auto& [value, count] : weights) {
+    const long double distance = static_cast<long double>(value) - mean;
+    squares += static_cast<long double>(count) * distance * distance;
+  }
+  out.minimum = weights.front().value;
+  out.maximum = weights.back().value;
+  out.mean = static_cast<long double>(sum_in_double) == sum
+                 ? sum_in_double / static_cast<double>(total)
+                 : static_cast<double>(mean);
+  out.standard_deviation = static_cast<double>(std::sqrt(squares / n));
+  out.mode = std::max_element(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) {
+               return a.count < b.count;
+             })->value;
+  std::vector<uint64_t> up_to;
+  for (const Weight& weight : weights) {
+    up_to.push_back((up_to.empty() ? 0 : up_to.back()) + weight.count);
+  }
+  const auto at = [&](uint64_t rank) {
+    const auto found = std::upper_bound(up_to.begin(), up_to.end(), rank);
+    return weights[static_cast<size_t>(found - up_to.begin())].value;
+  };
+  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
+  for (const double q : quantiles) out.quantiles.push_back(QuantileOf(total, q, at));
+}
+
+}  // namespace internal
 
 // Merges two sets of moments by the formula of T. Chan, G. Golub and R. LeVeque, 1979.
 void SampleStatistics::Moments::Merge(const Moments& more) {
@@ -260,7 +262,10 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
   if (total == 0) return out;
   out.entropy_bits = EntropyBits(histogram.counts, total);
   if (!patterns_.empty()) {
-    SetFromWeights(WeightsOf(plan_.data(), patterns_), total, quantiles, out);
+    const std::vector<Weight> weights = WeightsOf(plan_.data(), patterns_);
+    internal::SetFromWeights(weights, total, quantiles, out);
+    const std::optional<size_t> split = OtsuSplit(weights);
+    if (split.has_value()) out.otsu_threshold = weights[*split].value;
     return out;
   }
   std::visit(
