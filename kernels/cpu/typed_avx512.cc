@@ -5,6 +5,7 @@
 // search by key gathers thresholds.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -31,140 +32,118 @@ constexpr size_t kVector = 8;  // samples
 // Of 256 to 2,048 samples: 0.8 to 1.9 G samples/s instead of 2.2 to 3.2 (Zen 5, 2026-11-24).
 constexpr size_t kBlock = 64;
 
-// What depends on the type of eight samples: comparison, Spread (see internal::Spread), Gather,
-// Cell (see internal::Cells) and Value, in double. Integers of 64 bits have no Value: a double does
-// not hold them.
-template <typename C>
-struct Eight;
+// Vectors of compilers.
+template <typename T>
+struct EightOf {
+  typedef T Type __attribute__((vector_size(kVector * sizeof(T))));  // NOLINT(modernize-use-using)
+};
+template <typename T>
+using Eight = typename EightOf<T>::Type;
 
-template <>
-struct Eight<float> {
-  using Vector = __m256;
-  HISTOGRAM_AVX512_INLINE static Vector Load(const std::byte* at) {
-    return _mm256_loadu_ps(reinterpret_cast<const float*>(at));
+template <typename To, typename From>
+HISTOGRAM_AVX512_INLINE To As(const From& from) {
+  To to;
+  static_assert(sizeof(to) == sizeof(from));
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
+template <typename C>
+HISTOGRAM_AVX512_INLINE Eight<C> Load(const std::byte* at) {
+  Eight<C> x;
+  std::memcpy(&x, at, sizeof(x));
+  return x;
+}
+template <typename C>
+HISTOGRAM_AVX512_INLINE Eight<C> Fill(C x) {
+  return Eight<C>{x, x, x, x, x, x, x, x};
+}
+
+template <typename C>
+HISTOGRAM_AVX512_INLINE __mmask8 NotBelow(Eight<C> a, Eight<C> b) {
+  if constexpr (std::is_same_v<C, float>) return _mm256_cmp_ps_mask(a, b, _CMP_GE_OQ);
+  if constexpr (std::is_same_v<C, double>) return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ);
+  if constexpr (std::is_same_v<C, int32_t>) {
+    return _mm256_cmpge_epi32_mask(As<__m256i>(a), As<__m256i>(b));
   }
-  HISTOGRAM_AVX512_INLINE static Vector Fill(float x) { return _mm256_set1_ps(x); }
-  HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
-    return _mm256_cmp_ps_mask(a, b, _CMP_GE_OQ);
+  if constexpr (std::is_same_v<C, uint32_t>) {
+    return _mm256_cmpge_epu32_mask(As<__m256i>(a), As<__m256i>(b));
   }
-  HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return _mm512_cvtps_pd(x); }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector knee, __m128i shift) {
-    return _mm256_srl_epi32(_mm256_sub_epi32(Key(x, knee), Key(lower, knee)), shift);
+  if constexpr (std::is_same_v<C, int64_t>) {
+    return _mm512_cmpge_epi64_mask(As<__m512i>(a), As<__m512i>(b));
   }
-  // internal::CellKey but for the first bit.
-  HISTOGRAM_AVX512_INLINE static __m256i Key(Vector x, Vector knee) {
-    const Vector signed_zero = _mm256_set1_ps(-0.0F);
-    x = _mm256_add_ps(x, _mm256_setzero_ps());
-    const Vector distance = _mm256_add_ps(_mm256_andnot_ps(signed_zero, x), knee);
-    return _mm256_xor_si256(
-        _mm256_sub_epi32(_mm256_castps_si256(distance), _mm256_castps_si256(knee)),
-        _mm256_srai_epi32(_mm256_castps_si256(x), 31));
+  if constexpr (std::is_same_v<C, uint64_t>) {
+    return _mm512_cmpge_epu64_mask(As<__m512i>(a), As<__m512i>(b));
   }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i half_ulp) {
-    const __m512i bits =
-        _mm512_castpd_si512(_mm512_cvtps_pd(_mm256_add_ps(x, _mm256_setzero_ps())));
+}
+
+// In double. REQUIRES: not an integer of 64 bits, which a double does not hold.
+template <typename C>
+HISTOGRAM_AVX512_INLINE __m512d Value(Eight<C> x) {
+  if constexpr (std::is_same_v<C, float>) return _mm512_cvtps_pd(x);
+  if constexpr (std::is_same_v<C, int32_t>) return _mm512_cvtepi32_pd(As<__m256i>(x));
+  if constexpr (std::is_same_v<C, uint32_t>) return _mm512_cvtepu32_pd(As<__m256i>(x));
+  if constexpr (std::is_same_v<C, double>) return x;
+}
+
+// As internal::Spread.
+template <typename C>
+HISTOGRAM_AVX512_INLINE __m512d Spread(Eight<C> x, Eight<C> lower, __m512i half_ulp) {
+  if constexpr (std::is_same_v<C, float>) {
+    const auto bits = As<__m512i>(Value<float>(x + 0.0F));
     const __m512i sign = _mm512_srai_epi64(bits, 63);
-    return _mm512_castsi512_pd(
+    return As<__m512d>(
         _mm512_add_epi64(bits, _mm512_sub_epi64(_mm512_xor_si512(half_ulp, sign), sign)));
+  } else if constexpr (std::is_same_v<C, double>) {
+    return x;
+  } else {
+    using Unsigned = Eight<std::make_unsigned_t<C>>;
+    const Unsigned from = As<Unsigned>(x) - As<Unsigned>(lower);
+    if constexpr (sizeof(C) == 4) return Value<uint32_t>(from);
+    if constexpr (sizeof(C) == 8) return _mm512_cvtepu64_pd(As<__m512i>(from));
   }
-  HISTOGRAM_AVX512_INLINE static Vector Gather(const float* thresholds, __m256i index) {
-    return _mm256_i32gather_ps(thresholds, index, 4);
-  }
-};
+}
 
-template <>
-struct Eight<double> {
-  using Vector = __m512d;
-  HISTOGRAM_AVX512_INLINE static Vector Load(const std::byte* at) {
-    return _mm512_loadu_pd(reinterpret_cast<const double*>(at));
+// internal::CellKey but for the first bit.
+template <typename C, typename Bits = internal::KeyBits<C>>
+HISTOGRAM_AVX512_INLINE Eight<Bits> Key(Eight<C> x, Eight<C> knee) {
+  if constexpr (std::is_floating_point_v<C>) {
+    using Signed = std::make_signed_t<Bits>;
+    x = x + C{0};
+    const auto magnitude = As<Eight<C>>(As<Eight<Bits>>(x) & (~Bits{0} >> 1));
+    const Eight<Bits> distance = As<Eight<Bits>>(magnitude + knee) - As<Eight<Bits>>(knee);
+    return distance ^ As<Eight<Bits>>(As<Eight<Signed>>(x) >> (sizeof(C) * 8 - 1));
+  } else {
+    return As<Eight<Bits>>(x);
   }
-  HISTOGRAM_AVX512_INLINE static Vector Fill(double x) { return _mm512_set1_pd(x); }
-  HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
-    return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ);
-  }
-  HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return x; }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector knee, __m128i shift) {
-    return _mm512_cvtepi64_epi32(
-        _mm512_srl_epi64(_mm512_sub_epi64(Key(x, knee), Key(lower, knee)), shift));
-  }
-  HISTOGRAM_AVX512_INLINE static __m512i Key(Vector x, Vector knee) {
-    x = _mm512_add_pd(x, _mm512_setzero_pd());
-    const Vector distance = _mm512_add_pd(_mm512_abs_pd(x), knee);
-    return _mm512_xor_si512(
-        _mm512_sub_epi64(_mm512_castpd_si512(distance), _mm512_castpd_si512(knee)),
-        _mm512_srai_epi64(_mm512_castpd_si512(x), 63));
-  }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i) { return x; }
-  HISTOGRAM_AVX512_INLINE static Vector Gather(const double* thresholds, __m256i index) {
-    return _mm512_i32gather_pd(index, thresholds, 8);
-  }
-};
+}
 
-// Integers of 32 bits, signed and unsigned.
+// See internal::Cells.
 template <typename C>
-struct Eight32 {
-  using Vector = __m256i;
-  HISTOGRAM_AVX512_INLINE static Vector Load(const std::byte* at) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+HISTOGRAM_AVX512_INLINE __m256i Cell(Eight<C> x, Eight<C> lower, Eight<C> knee, __m128i shift) {
+  const auto from = Key<C>(x, knee) - Key<C>(lower, knee);
+  if constexpr (sizeof(C) == 4) return _mm256_srl_epi32(As<__m256i>(from), shift);
+  if constexpr (sizeof(C) == 8) {
+    return _mm512_cvtepi64_epi32(_mm512_srl_epi64(As<__m512i>(from), shift));
   }
-  HISTOGRAM_AVX512_INLINE static Vector Fill(C x) {
-    return _mm256_set1_epi32(static_cast<int32_t>(x));
-  }
-  HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
-    return std::is_signed_v<C> ? _mm256_cmpge_epi32_mask(a, b) : _mm256_cmpge_epu32_mask(a, b);
-  }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector, __m128i shift) {
-    return _mm256_srl_epi32(_mm256_sub_epi32(x, lower), shift);
-  }
-  HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) {
-    return std::is_signed_v<C> ? _mm512_cvtepi32_pd(x) : _mm512_cvtepu32_pd(x);
-  }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower, __m512i) {
-    return _mm512_cvtepu32_pd(_mm256_sub_epi32(x, lower));
-  }
-  HISTOGRAM_AVX512_INLINE static Vector Gather(const C* thresholds, __m256i index) {
-    return _mm256_i32gather_epi32(reinterpret_cast<const int*>(thresholds), index, 4);
-  }
-};
-template <>
-struct Eight<int32_t> : Eight32<int32_t> {};
-template <>
-struct Eight<uint32_t> : Eight32<uint32_t> {};
+}
 
-// Integers of 64 bits.
 template <typename C>
-struct Eight64 {
-  using Vector = __m512i;
-  HISTOGRAM_AVX512_INLINE static Vector Load(const std::byte* at) { return _mm512_loadu_si512(at); }
-  HISTOGRAM_AVX512_INLINE static Vector Fill(C x) {
-    return _mm512_set1_epi64(static_cast<int64_t>(x));
-  }
-  HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
-    return std::is_signed_v<C> ? _mm512_cmpge_epi64_mask(a, b) : _mm512_cmpge_epu64_mask(a, b);
-  }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector, __m128i shift) {
-    return _mm512_cvtepi64_epi32(_mm512_srl_epi64(_mm512_sub_epi64(x, lower), shift));
-  }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower, __m512i) {
-    return _mm512_cvtepu64_pd(_mm512_sub_epi64(x, lower));
-  }
-  HISTOGRAM_AVX512_INLINE static Vector Gather(const C* thresholds, __m256i index) {
-    return _mm512_i32gather_epi64(index, reinterpret_cast<const long long*>(thresholds), 8);
-  }
-};
-template <>
-struct Eight<int64_t> : Eight64<int64_t> {};
-template <>
-struct Eight<uint64_t> : Eight64<uint64_t> {};
+HISTOGRAM_AVX512_INLINE Eight<C> Gather(const C* thresholds, __m256i index) {
+  if constexpr (sizeof(C) == 4)
+    return As<Eight<C>>(_mm256_i32gather_epi32(reinterpret_cast<const int*>(thresholds), index, 4));
+  if constexpr (sizeof(C) == 8)
+    return As<Eight<C>>(
+        _mm512_i32gather_epi64(index, reinterpret_cast<const long long*>(thresholds), 8));
+}
 
 template <typename C>
 struct Constants {
-  typename Eight<C>::Vector lower, upper;
+  Eight<C> lower, upper;
   __m512d scale, offset, error, far_error, last_position, first_edge, step;
   __m512i half_ulp;
   __m512i normal;  // bits that are 0 in numbers whose positions are those of 0
   __m256i last, below, above, nan, mend, one;
-  typename Eight<C>::Vector mend_threshold, knee;
+  Eight<C> mend_threshold, knee;
   // For the search.
   const C* thresholds;
   const uint32_t* first;
@@ -182,14 +161,14 @@ struct Place {
 };
 
 template <typename C, Guesses kGuesses>
-HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, typename Eight<C>::Vector x) {
-  const __m512d spread = Eight<C>::Spread(x, k.lower, k.half_ulp);
+HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, Eight<C> x) {
+  const __m512d spread = Spread<C>(x, k.lower, k.half_ulp);
   __m512d product;
   // Processors multiply subnormal numbers slowly. Where they move a position by less than a
   // millionth of a bin they count as 0: the comparison with the nearest edge decides.
   if constexpr (std::is_same_v<C, double> && kGuesses == Guesses::kEdges) {
-    product = _mm512_maskz_mul_pd(_mm512_test_epi64_mask(_mm512_castpd_si512(x), k.normal), spread,
-                                  k.scale);
+    product =
+        _mm512_maskz_mul_pd(_mm512_test_epi64_mask(As<__m512i>(x), k.normal), spread, k.scale);
   } else {
     product = _mm512_mul_pd(spread, k.scale);
   }
@@ -207,13 +186,12 @@ HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, const Place& plac
 
 // Bins by a comparison with the edge nearest to the position.
 template <typename C>
-HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, typename Eight<C>::Vector x,
-                                            __m512d position) {
+HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, Eight<C> x, __m512d position) {
   const __m512d nearest =
       _mm512_min_pd(_mm512_roundscale_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
                     k.last_position);
   const __m512d edge = _mm512_add_pd(_mm512_mul_pd(nearest, k.step), k.first_edge);
-  const __mmask8 below = _mm512_cmp_pd_mask(Eight<C>::Value(x), edge, _CMP_LT_OQ);
+  const __mmask8 below = _mm512_cmp_pd_mask(Value<C>(x), edge, _CMP_LT_OQ);
   const __m256i bin = _mm512_cvttpd_epi32(nearest);
   return _mm256_mask_sub_epi32(bin, below, bin, k.one);
 }
@@ -221,14 +199,12 @@ HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, typename Eigh
 // Bins by a search from the first bin of each sample's cell (see internal::SearchBin). `inside`:
 // the samples in [lower, upper].
 template <typename C>
-HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, typename Eight<C>::Vector x,
-                                             __mmask8 inside) {
-  using E = Eight<C>;
-  const __m256i cell = _mm256_maskz_mov_epi32(inside, E::Cell(x, k.lower, k.knee, k.shift));
+HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, Eight<C> x, __mmask8 inside) {
+  const __m256i cell = _mm256_maskz_mov_epi32(inside, Cell<C>(x, k.lower, k.knee, k.shift));
   __m256i bin = _mm256_i32gather_epi32(reinterpret_cast<const int*>(k.first), cell, 4);
   for (int s = k.steps - 1; s >= 0; --s) {
     const __m256i next = _mm256_min_epi32(_mm256_add_epi32(bin, _mm256_set1_epi32(1 << s)), k.last);
-    bin = _mm256_mask_mov_epi32(bin, E::NotBelow(x, E::Gather(k.thresholds, next)), next);
+    bin = _mm256_mask_mov_epi32(bin, NotBelow<C>(x, Gather<C>(k.thresholds, next)), next);
   }
   return bin;
 }
@@ -238,10 +214,9 @@ HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, typename Eig
 template <typename C, Guesses kGuesses>
 HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::byte* samples,
                                               uint32_t* slots) {
-  using E = Eight<C>;
-  const typename E::Vector x = E::Load(samples);
-  const __mmask8 from_lower = E::NotBelow(x, k.lower);
-  const __mmask8 to_upper = E::NotBelow(k.upper, x);
+  const Eight<C> x = Load<C>(samples);
+  const __mmask8 from_lower = NotBelow<C>(x, k.lower);
+  const __mmask8 to_upper = NotBelow<C>(k.upper, x);
   Place place{};
   if constexpr (kGuesses == Guesses::kNone) {
     place.bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
@@ -250,7 +225,7 @@ HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::
   }
   if constexpr (kGuesses == Guesses::kMended) {
     const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(place.bin, k.mend) &
-                                             ~E::NotBelow(x, k.mend_threshold));
+                                             ~NotBelow<C>(x, k.mend_threshold));
     place.bin = _mm256_mask_sub_epi32(place.bin, wrong, place.bin, k.one);
   }
   if constexpr (kGuesses == Guesses::kEdges) place.bin = BinsByEdges<C>(k, x, place.position);
@@ -270,18 +245,17 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
                                                             const Constants<C>& k,
                                                             const std::byte* samples,
                                                             uint32_t* slots) {
-  using E = Eight<C>;
   for (size_t i = 0; i < kBlock; i += kVector) {
-    const typename E::Vector x = E::Load(samples + i * sizeof(C));
+    const Eight<C> x = Load<C>(samples + i * sizeof(C));
     const Place place = PlaceOf<C, Guesses::kUnsure>(k, x);
-    const auto unsure = static_cast<__mmask8>(Unsure<C>(k, place) & E::NotBelow(x, k.lower) &
-                                              E::NotBelow(k.upper, x));
+    const auto unsure = static_cast<__mmask8>(Unsure<C>(k, place) & NotBelow<C>(x, k.lower) &
+                                              NotBelow<C>(k.upper, x));
     if (unsure == 0) continue;
     const __m256i nearest = _mm256_min_epi32(
         k.last, _mm512_cvttpd_epi32(_mm512_add_pd(place.position, _mm512_set1_pd(0.5))));
     // The other samples have no valid index: they gather the first threshold.
     const __m256i index = _mm256_maskz_mov_epi32(unsure, nearest);
-    const __mmask8 reached = E::NotBelow(x, E::Gather(bins.thresholds.data(), index));
+    const __mmask8 reached = NotBelow<C>(x, Gather<C>(bins.thresholds.data(), index));
     const __m256i settled =
         _mm256_mask_sub_epi32(nearest, static_cast<__mmask8>(~reached), nearest, k.one);
     _mm256_mask_storeu_epi32(slots + i, unsure, settled);
@@ -297,8 +271,8 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
   constexpr int64_t kExponent = 0x7FF0000000000000;
   const bool moves_little = std::numeric_limits<double>::min() * bins.guess.scale < 0x1p-20;
   const Constants<C> k = {
-      .lower = Eight<C>::Fill(bins.lower),
-      .upper = Eight<C>::Fill(bins.upper),
+      .lower = Fill<C>(bins.lower),
+      .upper = Fill<C>(bins.upper),
       .scale = _mm512_set1_pd(bins.guess.scale),
       .offset = _mm512_set1_pd(bins.guess.offset),
       .error = _mm512_set1_pd(bins.guess.error),
@@ -314,8 +288,8 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .nan = _mm256_set1_epi32(outside + internal::kNanSlot),
       .mend = _mm256_set1_epi32(static_cast<int32_t>(mend)),
       .one = _mm256_set1_epi32(1),
-      .mend_threshold = Eight<C>::Fill(kMended ? bins.thresholds[mend] : bins.lower),
-      .knee = Eight<C>::Fill(static_cast<C>(bins.cells.knee)),
+      .mend_threshold = Fill<C>(kMended ? bins.thresholds[mend] : bins.lower),
+      .knee = Fill<C>(static_cast<C>(bins.cells.knee)),
       .thresholds = bins.thresholds.data(),
       .first = bins.cells.first.data(),
       .shift = _mm_cvtsi32_si128(static_cast<int>(bins.cells.shift)),
