@@ -12,13 +12,13 @@ auto Limits(const KernelChoice& row) {
   return std::make_tuple(row.bin_count_max, row.payload_bytes_max, row.payloads_max);
 }
 
-}  // namespace
-
 bool Serves(const KernelChoice& row, const Workload& workload) {
   return workload.bin_count <= row.bin_count_max &&
          workload.payload_bytes <= row.payload_bytes_max &&
          workload.payload_count <= row.payloads_max;
 }
+
+}  // namespace
 
 Selector::Selector(std::vector<Candidate> candidates, std::vector<KernelChoice> rows,
                    std::string_view forced)

@@ -37,14 +37,11 @@ class Selector {
   // The index of the candidate for `workload`.
   size_t Choose(const Workload& workload) const;
 
-  // The index of the candidate of that name.
-  std::optional<size_t> Find(std::string_view name) const;
-
-  const std::vector<Candidate>& candidates() const { return candidates_; }
   // The rows in use, the tightest first; of a forced candidate only its own.
   const std::vector<KernelChoice>& rows() const { return rows_; }
 
  private:
+  std::optional<size_t> Find(std::string_view name) const;
   size_t ByPriority(const Workload& workload) const;
 
   std::vector<Candidate> candidates_;
@@ -52,9 +49,6 @@ class Selector {
   std::vector<size_t> row_candidates_;  // candidate of each row
   std::optional<size_t> forced_;
 };
-
-// Whether `workload` is within all limits of `row`.
-bool Serves(const KernelChoice& row, const Workload& workload);
 
 // Predicts costs by the rows of a table that were measured: straight lines between the measured
 // payload sizes, for payloads that are counted one after the other.

@@ -34,7 +34,7 @@ Workload Shape(uint32_t bins, uint64_t bytes, uint32_t payloads = 1) {
 std::vector<Candidate> Candidates() { return {{"plain", 1}, {"wide", 5, 1000}, {"long", 3, 5000}}; }
 
 std::string Chosen(const Selector& selector, const Workload& workload) {
-  return selector.candidates()[selector.Choose(workload)].name;
+  return Candidates()[selector.Choose(workload)].name;
 }
 
 TEST(SelectorTest, WithoutATableByPriority) {
@@ -73,12 +73,6 @@ TEST(SelectorTest, ForcedOverTable) {
   const Selector selector(Candidates(), {Row(65536, UINT64_MAX, UINT32_MAX, "wide")}, "plain");
   EXPECT_EQ(Chosen(selector, Shape(256, 1 << 20)), "plain");
   EXPECT_TRUE(selector.rows().empty()) << "rows of what is not used mislead";
-}
-
-TEST(SelectorTest, FindsByName) {
-  const Selector selector(Candidates(), {});
-  EXPECT_EQ(selector.Find("wide"), 1U);
-  EXPECT_EQ(selector.Find("narrow"), std::nullopt);
 }
 
 uint64_t Estimate(const CostModel& model, uint64_t batch_bytes, uint32_t payloads) {
