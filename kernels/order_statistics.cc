@@ -117,19 +117,6 @@ HISTOGRAM_INLINE inline void CollectAll(SampleRun part, Buckets<Bits> buckets,
   into.resize(kept);
 }
 
-// Calls work(), which must be inline, as code for AVX-512 where the processor has that.
-template <typename Work>
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx512f,avx512dq,avx512vl")))
-#endif
-void CallAvx512(const Work& work) {
-  work();
-}
-template <typename Work>
-void CallFast(const Work& work) {
-  cpu::HasAvx512Typed() ? CallAvx512(work) : work();
-}
-
 // Calls work(part, first, end) for each part of `count` samples. Each part has its own thread, if
 // there is one to be had.
 template <typename Work>
@@ -295,7 +282,7 @@ class Search {
       for (; first < end; first += cpu::kSamplesMax) {
         const SampleRun piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
         cpu::CountInto(piece.count, row.size(), row.data(), [&](auto& counts) {
-          CallFast([&]() HISTOGRAM_INLINE { CountAll<K>(piece, buckets, counts); });
+          cpu::CallFast([&]() HISTOGRAM_INLINE { CountAll<K>(piece, buckets, counts); });
         });
         for (size_t i = piece.count / kBlock * kBlock; i < piece.count; ++i) {
           ++row[buckets.Of(K::KeyOf(LoadBits<Bits>(piece.samples + i * sizeof(Bits))))];
@@ -351,8 +338,9 @@ class Search {
                const std::vector<Region>& regions) {
     std::vector<std::vector<Bits>> parts(parts_);
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
-      CallFast([&, piece = PartAt(first, end)]()
-                   HISTOGRAM_INLINE { CollectAll<K>(piece, buckets, wanted.data(), parts[part]); });
+      cpu::CallFast([&, piece = PartAt(first, end)]() HISTOGRAM_INLINE {
+        CollectAll<K>(piece, buckets, wanted.data(), parts[part]);
+      });
     });
     std::vector<Bits>& keys = parts[0];
     for (size_t p = 1; p < parts_; ++p) keys.insert(keys.end(), parts[p].begin(), parts[p].end());

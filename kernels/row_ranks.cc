@@ -12,9 +12,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/cpu/features.h"
 #include "kernels/float_mode.h"
 #include "kernels/order_statistics.h"
 #include "kernels/parallel.h"
+#include "kernels/plan_data.h"
 #include "kernels/sample.h"
 
 namespace histogram::internal {
@@ -26,15 +28,15 @@ constexpr size_t kThreadSamplesMin = size_t{1} << 14;
 template <typename V>
 class RowSearch {
  public:
-  // `keyed`: buckets of floats follow from their bits, not from their values.
-  explicit RowSearch(size_t length, bool keyed = false)
+  // `narrow`: large buckets are not searched in narrower ones.
+  explicit RowSearch(size_t length, bool narrow = false)
       : length_(length),
-        keyed_(keyed),
+        narrow_(narrow),
         buckets_log2_(std::clamp(static_cast<int>(std::bit_width(length)) - 1, 6, 11)),
         values_(length + kLanes),
         bucket_of_(length + kLanes),
         kept_(length + 1),
-        counts_((size_t{1} << buckets_log2_) + 1),
+        counts_(size_t{1} << buckets_log2_),
         wanted_(counts_.size()) {}
 
   // Where the caller puts the values of a row. They are changed.
@@ -59,7 +61,7 @@ class RowSearch {
     for (const Part& part : parts_) {
       V* const first = kept_.data() + part.first;
       const auto of_part = ranks.subspan(part.first_rank, part.ranks);
-      if (part.count <= kSortedMax || keyed_ || part.count < count / kWideShare) {
+      if (part.count <= kSortedMax || narrow_ || part.count < count / kWideShare) {
         Select(first, part.count, of_part, part.below, found + part.first_rank);
       } else {
         Narrow(first, part, of_part, found + part.first_rank);
@@ -84,46 +86,38 @@ class RowSearch {
             *std::max_element(greatest, greatest + kLanes)};
   }
 
-  // The bucket of each value: a number that does not decrease as the value grows.
+  // The bucket of each value: a number that does not decrease as the value grows. Buckets of floats
+  // widen with the distance from zero, but are even near it. So normal samples and samples whose
+  // logarithms are normal have few values in each.
   void FindBuckets(size_t count, V least, V greatest) {
-    const size_t rounded = (count + kLanes - 1) / kLanes * kLanes;
     if constexpr (std::is_floating_point_v<V>) {
-      if (keyed_) return FindBucketsOf<KeyOfFloat>(rounded, least, greatest);
-      const V scale = static_cast<V>(size_t{1} << buckets_log2_) / (greatest - least);
-      if (!(greatest - least <= std::numeric_limits<V>::max()) || !std::isfinite(scale)) {
-        return FindBucketsOf<KeyOfFloat>(rounded, least, greatest);
-      }
-      // The greatest may be rounded to one bucket more, for which there is room.
-      for (size_t i = 0; i < rounded; ++i) {
-        bucket_of_[i] = static_cast<int32_t>((values_[i] - least) * scale);
-      }
+      // 1,000 normal f32 and three quantiles take as long with 2^-4, longer with less; lognormal
+      // ones 0.8 of the time (Xeon, 2026-11-28).
+      constexpr V kNear = 0x1p-7;
+      const V widest = std::max(std::fabs(least), std::fabs(greatest));
+      const V knee = widest <= std::numeric_limits<V>::max() ? widest * kNear : V{0};
+      const auto key = [knee](V x) HISTOGRAM_INLINE { return CellKey(x, knee); };
+      const auto distance = [key, from = key(least)](V x)
+                                HISTOGRAM_INLINE { return key(x) - from; };
+      cpu::CallFast([&]() HISTOGRAM_INLINE { FindBucketsBy(count, greatest, distance); });
     } else {
-      FindBucketsOf<Itself>(rounded, least, greatest);
+      using Bits = std::make_unsigned_t<V>;
+      FindBucketsBy(count, greatest, [from = static_cast<Bits>(least)](V x) HISTOGRAM_INLINE {
+        return static_cast<Bits>(static_cast<Bits>(x) - from);
+      });
     }
   }
 
-  struct Itself {
-    static V Of(V x) { return x; }
-  };
-  struct KeyOfFloat {
-    static auto Of(V x) {
-      return KeyedFor<PlainSample<V, V>>().KeyOf(
-          std::bit_cast<typename decltype(KeyedFor<PlainSample<V, V>>())::Bits>(x));
-    }
-  };
-
-  // By the leading bits of integers' distances from the least.
-  template <typename Integer>
-  void FindBucketsOf(size_t rounded, V least, V greatest) {
-    using Bits = std::make_unsigned_t<decltype(Integer::Of(least))>;
-    const auto from = static_cast<Bits>(Integer::Of(least));
-    const auto distance = [from](V x) {
-      return static_cast<Bits>(static_cast<Bits>(Integer::Of(x)) - from);
-    };
-    const int width = std::bit_width(distance(greatest));
-    const int shift = std::max(0, width - buckets_log2_);
+  // By the leading bits of the distances from the least value.
+  template <typename Distance>
+  HISTOGRAM_INLINE inline void FindBucketsBy(size_t count, V greatest, const Distance& distance) {
+    const int shift =
+        std::max(0, static_cast<int>(std::bit_width(distance(greatest))) - buckets_log2_);
+    const size_t rounded = (count + kLanes - 1) / kLanes * kLanes;
+    const V* const values = values_.data();
+    int32_t* const buckets = bucket_of_.data();
     for (size_t i = 0; i < rounded; ++i) {
-      bucket_of_[i] = static_cast<int32_t>(distance(values_[i]) >> shift);
+      buckets[i] = static_cast<int32_t>(distance(values[i]) >> shift);
     }
   }
 
@@ -181,7 +175,7 @@ class RowSearch {
 
   // Searches a bucket that holds many of the values in narrower buckets.
   void Narrow(const V* first, const Part& part, std::span<const uint64_t> ranks, V* found) {
-    if (deeper_ == nullptr) deeper_ = std::make_unique<RowSearch>(length_, /*keyed=*/true);
+    if (deeper_ == nullptr) deeper_ = std::make_unique<RowSearch>(length_, /*narrow=*/true);
     std::copy_n(first, part.count, deeper_->values());
     deeper_ranks_.assign(ranks.begin(), ranks.end());
     for (uint64_t& rank : deeper_ranks_) rank -= part.below;
@@ -191,7 +185,7 @@ class RowSearch {
   static constexpr size_t kWideShare = 8;  // not measured apart
 
   const size_t length_;
-  const bool keyed_;
+  const bool narrow_;
   const int buckets_log2_;
   std::vector<V> values_;
   std::vector<int32_t> bucket_of_;

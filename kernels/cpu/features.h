@@ -11,6 +11,19 @@ bool HasAvx512Counting();
 bool HasAvx512Typed();
 bool HasAvx2();
 
+// Calls work(), which must be inline, as code for AVX-512 where the processor has that.
+template <typename Work>
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx512f,avx512dq,avx512vl")))
+#endif
+void CallAvx512(const Work& work) {
+  work();
+}
+template <typename Work>
+void CallFast(const Work& work) {
+  HasAvx512Typed() ? CallAvx512(work) : work();
+}
+
 }  // namespace histogram::cpu
 
 #endif  // HISTOGRAM_KERNELS_CPU_FEATURES_H_
