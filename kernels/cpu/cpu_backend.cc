@@ -145,17 +145,22 @@ class CpuBackend final : public Backend {
 
  private:
   void Count(Batch& batch) const {
-    if (batch.items.empty()) return CountValues(batch);
-    const BatchItem& first = batch.items.front();
-    if (first.phases != nullptr) {
-      batch.report.kernel = RunPhases(*first.phases, first.fragments);
+    if (!batch.items.empty() && batch.items.front().phases != nullptr) {
+      const BatchItem& only = batch.items.front();
+      batch.report.kernel = RunPhases(*only.phases, only.fragments);
       return;
     }
-    first.plan.counts_values() ? CountValues(batch) : CountTyped(batch);
-  }
-
-  void CountValues(Batch& batch) const {
-    const CpuKernel& kernel = Choose(batch);
+    if (!batch.items.empty() && !batch.items.front().plan.counts_values()) {
+      batch.report.kernel = std::string(KernelName(batch.items.front().plan));
+      for (const BatchItem& item : batch.items) {
+        CountPayload(item.plan, item.fragments, item.counts);
+      }
+      return;
+    }
+    // One kernel for the batch, chosen by its mean payload: most bytes of a mixed batch are in
+    // large payloads.
+    const Workload mean = {.payload_bytes = batch.bytes / std::max<size_t>(1, batch.items.size())};
+    const CpuKernel& kernel = *kernels_[selector_.Choose(mean)];
     batch.report.kernel = std::string(kernel.name);
     for (const BatchItem& item : batch.items) {
       std::fill(item.counts.begin(), item.counts.end(), 0);
@@ -173,25 +178,10 @@ class CpuBackend final : public Backend {
            static_cast<uint64_t>(std::clamp(ns, 1.0, 0x1p61));
   }
 
-  static void CountTyped(Batch& batch) {
-    batch.report.kernel = std::string(KernelName(batch.items.front().plan));
-    for (const BatchItem& item : batch.items) {
-      CountPayload(item.plan, item.fragments, item.counts);
-    }
-  }
-
   struct Task {
     std::unique_ptr<Batch> batch;
     Done done;
   };
-
-  // One kernel for the batch, chosen by its mean payload: most bytes of a mixed batch are in large
-  // payloads.
-  const CpuKernel& Choose(const Batch& batch) const {
-    Workload workload;
-    workload.payload_bytes = batch.bytes / std::max<size_t>(1, batch.items.size());
-    return *kernels_[selector_.Choose(workload)];
-  }
 
   void RunLane() {
     while (true) {
