@@ -288,7 +288,7 @@ namespace histogram::cpu {
 
 // Never called: HasAvx512Counting() is false.
 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
-  CountTables8(fragments, counts);
+  CountRuns8(fragments, counts);
 }
 
 }  // namespace histogram::cpu

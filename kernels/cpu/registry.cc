@@ -5,7 +5,7 @@
 namespace histogram::cpu {
 
 // Each is defined in the file of a kernel.
-CountBytes CountScalar, CountRuns8, CountAvx512;
+CountBytes CountScalar, CountAvx512;
 
 namespace {
 
@@ -13,10 +13,8 @@ bool Always() { return true; }
 
 constexpr CpuKernel kKernels[] = {
     {"scalar", "one byte at a time into one table", CountScalar, Always, 0, 0},
-    {"tables8", "eight bytes at a time into eight tables, so that equal neighbours do not wait",
-     CountTables8, Always, 10, 2048},
-    {"runs8", "tables8, and a run of 256 equal bytes in one addition", CountRuns8, Always, 20,
-     2048},
+    {"runs8", "eight bytes at a time into eight tables; a run of 256 equal bytes in one addition",
+     CountRuns8, Always, 20, 2048},
     {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
      HasAvx512Counting, 40, 512},
 };

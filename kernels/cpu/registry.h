@@ -39,7 +39,7 @@ const CpuKernel* FindKernel(std::string_view name);
 const CpuKernel& DefaultKernel(uint64_t bytes);
 
 // What other kernels fall back to.
-CountBytes CountTables8;
+CountBytes CountRuns8;
 
 }  // namespace histogram::cpu
 

@@ -1,6 +1,5 @@
 // Counts eight bytes at a time. Each byte position has its own table, so that equal neighbours do
-// not wait for each other. `runs8` also tests each group of bytes for a run, which takes one
-// addition. Portable.
+// not wait for each other. A group of equal bytes, a run, takes one addition. Portable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -48,11 +47,10 @@ inline bool IsRun(const uint8_t* data) {
   return different == 0;
 }
 
-template <bool find_runs>
 void CountPart(const uint8_t* data, size_t size, Tables& tables) {
   size_t i = 0;
   for (; i + kGroup <= size; i += kGroup) {
-    if (find_runs && IsRun(data + i)) {
+    if (IsRun(data + i)) {
       tables[0][data[i]] += kGroup;
       continue;
     }
@@ -62,8 +60,9 @@ void CountPart(const uint8_t* data, size_t size, Tables& tables) {
   for (; i < size; ++i) ++tables[i % kTables][data[i]];
 }
 
-template <bool find_runs>
-void Count(std::span<const Fragment> fragments, uint64_t* counts) {
+}  // namespace
+
+void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts) {
   alignas(64) Tables tables = {};
   size_t room = kFlushBytes;  // bytes left until the next flush
   for (const Fragment& fragment : fragments) {
@@ -71,7 +70,7 @@ void Count(std::span<const Fragment> fragments, uint64_t* counts) {
     size_t left = fragment.size();
     while (left > 0) {
       const size_t size = std::min(left, room);
-      CountPart<find_runs>(data, size, tables);
+      CountPart(data, size, tables);
       data += size;
       left -= size;
       room -= size;
@@ -82,16 +81,6 @@ void Count(std::span<const Fragment> fragments, uint64_t* counts) {
     }
   }
   Flush(tables, counts);
-}
-
-}  // namespace
-
-void CountTables8(std::span<const Fragment> fragments, uint64_t* counts) {
-  Count<false>(fragments, counts);
-}
-
-void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts) {
-  Count<true>(fragments, counts);
 }
 
 }  // namespace histogram::cpu

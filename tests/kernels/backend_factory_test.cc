@@ -85,7 +85,7 @@ TEST(BackendFactoryTest, KernelNamesAreUniqueAndOfKnownBackends) {
     EXPECT_TRUE(kernel.backend == "cpu" || kernel.backend == "cuda") << kernel.backend;
     EXPECT_FALSE(kernel.summary.empty()) << kernel.name;
   }
-  EXPECT_TRUE(names.count("scalar") == 1 && names.count("tables8") == 1);
+  EXPECT_TRUE(names.count("scalar") == 1 && names.count("runs8") == 1);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BackendMaker{"four_lanes", [] { return Make({.lanes = 4}); }},
                       BackendMaker{"default_lanes", [] { return Make({}); }},
                       BackendMaker{"forced",
-                                   [] { return Make({.lanes = 2, .force_kernel = "tables8"}); }}),
+                                   [] { return Make({.lanes = 2, .force_kernel = "runs8"}); }}),
     BackendMakerName);
 
 INSTANTIATE_TEST_SUITE_P(Cpu, TypedBackendContractTest,
@@ -67,7 +67,7 @@ TEST(CpuBackendTest, RefusesUnknownForcedKernel) {
   const auto backend = cpu::MakeCpuBackend({.lanes = 1, .force_kernel = "tables9"});
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(backend.status().message(), "'tables9'")) << backend.status();
-  EXPECT_TRUE(absl::StrContains(backend.status().message(), "tables8")) << backend.status();
+  EXPECT_TRUE(absl::StrContains(backend.status().message(), "runs8")) << backend.status();
 }
 
 TEST(CpuBackendTest, ForcedKernelRunsWhateverTheSize) {
