@@ -134,6 +134,15 @@ class CudaBackendTest : public ::testing::Test {
   void SetUp() override { HISTOGRAM_SKIP_WITHOUT_GPU(); }
 };
 
+TEST_F(CudaBackendTest, WhatIsFetchedIsEstimatedWithoutItsGather) {
+  BackendOptions options = Options(1, 16 << 20);
+  options.tune = true;
+  const Workload large = {.payload_bytes = 16 << 20, .payload_count = 1, .batch_bytes = 16 << 20};
+  const uint64_t gathered = Make(options)->EstimateNs(large);
+  const uint64_t fetched = ReceivingBackend::Make(options)->EstimateNs(large);
+  EXPECT_LT(fetched + 100'000, gathered) << "a core copies 16 MiB in some 1,500 us";
+}
+
 TEST_F(CudaBackendTest, EachKernelCountsWhereItIsForced) {
   for (const KernelInfo& kernel : ListCudaKernels()) {
     SCOPED_TRACE(kernel.name);

@@ -73,15 +73,16 @@ class CudaBackend final : public Backend {
 
   void MarkDown(const std::string& why) override { cuda::MarkDown(*shared_, why); }
 
-  // From the first copy or launch to the end of the last kernel; gathering; and what rows take:
-  // each further payload's, and typed ones' that are long.
+  // From the first copy or launch to the end of the last kernel; gathering, but of what the device
+  // fetches; and what rows take: each further payload's, and typed ones' that are long.
   uint64_t EstimateNs(const Workload& workload) const override {
     const bool typed = workload.sample_bytes > 0;
     Workload lone = workload;
     lone.payload_count = 1;
     lone.payload_bytes = lone.batch_bytes;
     const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
-    double ns = static_cast<double>(workload.batch_bytes) * costs_.gather_ns_per_byte;
+    const bool fetched = info().reads_receive_memory && workload.batch_bytes >= kFetchedBytesMin;
+    double ns = fetched ? 0 : static_cast<double>(workload.batch_bytes) * costs_.gather_ns_per_byte;
     if (typed) {
       const uint64_t measured = workload.payload_count > 0 ? kTypedBinsMeasured : 0;
       const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
