@@ -12,6 +12,7 @@ import json
 import re
 import runpy
 import statistics
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -30,8 +31,28 @@ kernel_plot = runpy.run_path(str(ROOT / "bench" / "kernels" / "plot.py"))
 service_plot = runpy.run_path(str(ROOT / "bench" / "service" / "plot.py"))
 
 
+# The code that a result speaks for, and how many later commits to it leave the result in force: docs/BENCHMARKS.md
+# says so. The name of a result begins with one of these.
+SPEAKS_FOR = {"service": ["server", "kernels"], "kernels": ["kernels/cuda"], "typed": ["kernels/cuda"],
+              "python": ["python", "kernels"], "numpy": ["python", "kernels"], "check": ["kernels/cuda"]}
+LATER_COMMITS_MAX = 250
+
+
 def load(path):
-    return json.loads(path.read_text(encoding="utf-8"))
+    result = json.loads(path.read_text(encoding="utf-8"))
+    code = next((code for name, code in SPEAKS_FOR.items() if path.name.startswith(name)), None)
+    later = commits_since(result["commit"].partition("-")[0], code) if code else 0
+    if later > LATER_COMMITS_MAX:
+        raise SystemExit(f"{path.relative_to(ROOT)} is too old: {', '.join(code)} had {later} commits since it was measured, "
+                         f"more than {LATER_COMMITS_MAX}; measure it anew")
+    return result
+
+
+def commits_since(commit, code):
+    """The commits to this code after `commit`; 0 where the history does not reach so far."""
+    done = subprocess.run(["git", "rev-list", "--count", f"{commit}..HEAD", "--", *code], cwd=ROOT, capture_output=True,
+                          text=True)
+    return int(done.stdout) if done.returncode == 0 else 0
 
 
 def figure(value):

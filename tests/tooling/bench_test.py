@@ -7,6 +7,7 @@ bench/results say.
 
 import json
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -204,6 +205,15 @@ class Merge(unittest.TestCase):
 
 
 class Documents(unittest.TestCase):
+    def test_a_result_of_old_code_is_refused(self):
+        report = runpy.run_path(str(ROOT / "bench" / "report.py"))
+        path = ROOT / "bench" / "results" / "cpu-2core" / "service.json"
+        with mock.patch.dict(report["load"].__globals__, commits_since=lambda commit, code: 250):
+            self.assertTrue(report["load"](path)["rows"])
+        with mock.patch.dict(report["load"].__globals__, commits_since=lambda commit, code: 251):
+            with self.assertRaisesRegex(SystemExit, "cpu-2core/service.json is too old: server, kernels had 251 commits"):
+                report["load"](path)
+
     def test_they_say_what_the_results_say(self):
         done = subprocess.run([sys.executable, ROOT / "bench" / "report.py", "--check"], capture_output=True, text=True,
                               check=False)
