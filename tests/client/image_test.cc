@@ -6,9 +6,7 @@
 #include <zlib.h>
 
 #include <cstring>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -249,24 +247,6 @@ TEST(Png, AnUnknownChunkThatMatters) {
   EXPECT_THAT(std::string(with("ABCD").message()), HasSubstr("unhandled critical chunk"));
 }
 
-TEST(Image, NoMoreIsReadThanToKnowWhatIsWrong) {
-  uint64_t read = 0;
-  const auto endless = [&read](const std::string& begin) {
-    return [&read, begin](absl::Span<char> to) -> absl::StatusOr<size_t> {
-      for (char& c : to) c = read < begin.size() ? begin[read++] : (++read, ' ');
-      return to.size();
-    };
-  };
-  for (const auto& [begin, most] : {std::pair<const char*, uint64_t>{"no picture", 8},
-                                    {"P5 2 2 255\nabcdX", uint64_t{1} << 18},
-                                    {"P2 2 2 255\n1 2 3 4 x", uint64_t{1} << 18}}) {
-    read = 0;
-    Source source(endless(begin), std::nullopt);
-    EXPECT_EQ(DecodeImage(source).status().code(), absl::StatusCode::kInvalidArgument) << begin;
-    EXPECT_LE(read, most) << begin;
-  }
-}
-
 TEST(Png, EveryCutIsRefused) {
   const std::string whole = MakePng(8, 8, PNG_FORMAT_RGB, std::string(192, 'p'));
   ASSERT_TRUE(DecodeImage(whole).ok());
@@ -309,20 +289,6 @@ TEST(Png, ASmallFileThatClaimsMuchIsRefused) {
 TEST(Image, OtherFilesAreRefused) {
   for (const char* const bad : {"", "P", "GIF89a", "\x89PNG", "hello"}) {
     EXPECT_EQ(DecodeImage(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
-  }
-}
-
-TEST(Image, KnowsFormatsThatItDoesNotRead) {
-  EXPECT_EQ(ForeignFormat("\xff\xd8\xff\xe1"), "JPEG");
-  EXPECT_EQ(ForeignFormat("GIF87a"), "GIF");
-  EXPECT_EQ(ForeignFormat(absl::string_view("II*\0", 4)), "TIFF");
-  EXPECT_EQ(ForeignFormat("RIFF1234WEBPVP8 "), "WebP");
-  EXPECT_EQ(ForeignFormat(absl::string_view("BM\x3a\0\0\0\0\0", 8)), "BMP");
-  EXPECT_EQ(ForeignFormat(absl::string_view("II+\0", 4)), "TIFF");
-  EXPECT_EQ(ForeignFormat(absl::string_view("\0\0\0 ftypavif", 12)), "HEIF or AVIF");
-  for (const char* const other :
-       {"", "RIFF", "RIFF1234WAVE", "P5 1 1 255 x", "hello", "BMW are cars"}) {
-    EXPECT_EQ(ForeignFormat(other), "") << other;
   }
 }
 

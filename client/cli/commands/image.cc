@@ -197,41 +197,26 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
   return WriteFile(path, *png, deadline);
 }
 
-std::string HowToConvert(const std::string& file, absl::string_view format) {
-  if (file == "-") {
-    return absl::StrCat("standard input is a ", format,
-                        " picture; convert it: magick - ppm:- | histogram image -");
-  }
-  const std::string name = SafeText(file);
-  const std::string stem = name.substr(0, name.rfind('.'));
-  return absl::StrCat(name, " is a ", format, " picture; convert it: magick ", ShellWord(name), " ",
-                      ShellWord(stem + ".png"));
-}
-
-// Reads no more of the file than it takes to know what is wrong with it. Errors name it.
+// What begins as no picture is refused without waiting for the rest. Errors name the file.
 absl::StatusOr<Image> ReadPicture(const std::string& file, const std::string& name,
                                   absl::Time deadline, int standard_input) {
+  constexpr uint64_t kHeadBytes = 8, kBytesMax = uint64_t{4} << 30;
   const Input input = {name, file};
   const auto size = SizeOf(input);
   if (!size.ok()) return size.status();
   const absl::StatusOr<InputFile> opened = OpenInput(input, standard_input);
   if (!opened.ok()) return opened.status();
-  absl::Status read;
-  Source source(
-      [&](absl::Span<char> to) {
-        auto bytes = ReadFully(**opened, to, name, deadline);
-        read.Update(bytes.status());
-        return bytes;
-      },
-      *size);
-  const bool riff = source.Head(8).substr(0, 4) == "RIFF";
-  if (const auto format = ForeignFormat(source.Head(riff ? 12 : 8)); !format.empty()) {
-    return absl::InvalidArgumentError(HowToConvert(file, format));
-  }
-  absl::StatusOr<Image> image = DecodeImage(source);
-  if (!read.ok()) return read;
-  if (image.ok()) return image;
-  return absl::InvalidArgumentError(absl::StrCat(SafeText(name), ": ", image.status().message()));
+  const auto named = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(SafeText(name), ": ", what));
+  };
+  const auto head = ReadAll(**opened, name, deadline, kHeadBytes);
+  if (!head.ok()) return head.status();
+  if (absl::Status status = CheckHead(*head); !status.ok()) return named(status.message());
+  auto bytes = ReadAll(**opened, name, deadline, kBytesMax);
+  if (!bytes.ok()) return bytes.status();
+  if (bytes->size() == kBytesMax) return named("the picture's file is longer than 4 GiB");
+  absl::StatusOr<Image> image = DecodeImage(bytes->insert(0, *head));
+  return image.ok() ? std::move(image) : named(image.status().message());
 }
 
 // A bin for each value.

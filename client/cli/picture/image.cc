@@ -2,68 +2,39 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace histogram::cli {
 namespace {
 
 // The end of a line is what an editor or echo adds.
-absl::Status CheckEnd(Source& source) {
-  if (source.Peek() == '\r') source.Skip();
-  if (source.Peek() == '\n') source.Skip();
-  if (!source.Peek().has_value()) return source.status();
+absl::Status CheckEnd(absl::string_view rest) {
+  (void)absl::ConsumePrefix(&rest, "\r");
+  (void)absl::ConsumePrefix(&rest, "\n");
+  if (rest.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "the file goes on after its picture, with a second picture or other data; give each picture "
       "a file of its own");
 }
 
-}  // namespace
-
-absl::string_view ForeignFormat(absl::string_view head) {
-  constexpr struct {
-    size_t at;
-    absl::string_view magic;
-    absl::string_view format;
-  } kFormats[] = {{0, "\xff\xd8\xff", "JPEG"},
-                  {0, "GIF8", "GIF"},
-                  {0, absl::string_view("II*\0", 4), "TIFF"},
-                  {0, absl::string_view("MM\0*", 4), "TIFF"},
-                  {0, absl::string_view("II+\0", 4), "TIFF"},
-                  {0, absl::string_view("MM\0+", 4), "TIFF"},
-                  {8, "WEBP", "WebP"},
-                  {4, "ftyp", "HEIF or AVIF"},
-                  {4, "jP  ", "JPEG 2000"},
-                  {4, "JXL ", "JPEG XL"},
-                  {0, "\xff\x0a", "JPEG XL"},
-                  {0, "qoif", "QOI"},
-                  {0, "8BPS", "PSD"},
-                  {0, "v/1\x01", "OpenEXR"}};
-  for (const auto& [at, magic, format] : kFormats) {
-    if (head.size() >= at && absl::StartsWith(head.substr(at), magic)) return format;
-  }
-  // Its two letters say little; the reserved field behind the size is 0.
-  if (absl::StartsWith(head, "BM") && head.size() >= 8 && head[6] == 0 && head[7] == 0) {
-    return "BMP";
-  }
-  return "";
+bool IsNetpbm(absl::string_view head) {
+  return head.size() >= 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7';
 }
 
-absl::StatusOr<Image> DecodeImage(Source& source) {
-  const absl::string_view head = source.Head(8);
-  if (!source.status().ok()) return source.status();
-  const bool netpbm = head.size() >= 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7';
-  if (!netpbm && !absl::StartsWith(head, "\x89PNG")) {
-    return absl::InvalidArgumentError("not a PGM, PPM or PNG picture");
-  }
-  absl::StatusOr<Image> image = netpbm ? DecodeNetpbm(source) : DecodePng(source);
-  if (!source.status().ok()) return source.status();
-  if (!image.ok()) return image;
-  if (absl::Status status = CheckEnd(source); !status.ok()) return status;
-  return image;
+}  // namespace
+
+absl::Status CheckHead(absl::string_view head) {
+  if (IsNetpbm(head) || absl::StartsWith(head, "\x89PNG")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "not a PGM, PPM or PNG picture; ImageMagick makes one of others: magick IN OUT.png");
 }
 
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes) {
-  Source source(bytes);
-  return DecodeImage(source);
+  if (absl::Status status = CheckHead(bytes); !status.ok()) return status;
+  absl::StatusOr<Image> image = IsNetpbm(bytes) ? DecodeNetpbm(bytes) : DecodePng(bytes);
+  if (!image.ok()) return image;
+  if (absl::Status status = CheckEnd(bytes); !status.ok()) return status;
+  return image;
 }
 
 absl::Status CheckPixels(uint64_t width, uint64_t height) {

@@ -1,6 +1,6 @@
 // Decodes pictures (PGM and PPM, text and binary, and PNG), and encodes those in black and white.
-// Checks every size in a file against the file's length, where that is known, before it allocates
-// memory. Thread-safe: no state.
+// Checks every size in a file against the file's length before it allocates memory. Thread-safe: no
+// state.
 #ifndef HISTOGRAM_CLIENT_CLI_PICTURE_IMAGE_H_
 #define HISTOGRAM_CLIENT_CLI_PICTURE_IMAGE_H_
 
@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "client/cli/picture/source.h"
 
 namespace histogram::cli {
 
@@ -33,16 +32,16 @@ struct Image {
   size_t sample_bytes() const { return maximum > 255 ? 2 : 1; }
 };
 
-// The name of a common picture format that is not supported; empty for other bytes.
-// `head`: the file's first 12 bytes, or its first 8 where these do not begin with RIFF.
-absl::string_view ForeignFormat(absl::string_view head);
+// INVALID_ARGUMENT unless a file that begins so may be a picture that is read. `head`: its first 8
+// bytes, or more.
+absl::Status CheckHead(absl::string_view head);
 
 // INVALID_ARGUMENT: the message says what is wrong with the file. Data after the picture, such as a
-// second picture, is an error, but for the end of a line. Other errors are those of the source.
-absl::StatusOr<Image> DecodeImage(Source& source);
+// second picture, is an error, but for the end of a line.
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes);
-absl::StatusOr<Image> DecodeNetpbm(Source& source);
-absl::StatusOr<Image> DecodePng(Source& source);
+// These take the picture off the front of `bytes`.
+absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes);
+absl::StatusOr<Image> DecodePng(absl::string_view& bytes);
 
 // Encodes one channel of 8 bits. The PNG has one bit for each pixel: whether the value is not 0.
 std::string EncodePgm(uint32_t width, uint32_t height, absl::string_view values);

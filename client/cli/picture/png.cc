@@ -26,9 +26,10 @@ void OnError(png_structp png, png_const_charp message) {
 void OnWarning(png_structp /*png*/, png_const_charp /*message*/) {}
 
 void OnRead(png_structp png, png_bytep data, png_size_t size) {
-  auto* const source = static_cast<Source*>(png_get_io_ptr(png));
-  const size_t read = source->Read({reinterpret_cast<char*>(data), size});
-  if (read < size) png_error(png, "the file is cut off");
+  auto* const bytes = static_cast<absl::string_view*>(png_get_io_ptr(png));
+  if (bytes->size() < size) png_error(png, "the file is cut off");
+  memcpy(data, bytes->data(), size);
+  bytes->remove_prefix(size);
 }
 
 // An animation's other pictures are in chunks that libpng does not know.
@@ -44,51 +45,18 @@ void OnWrite(png_structp png, png_bytep data, png_size_t size) {
 
 void OnFlush(png_structp /*png*/) {}
 
-struct Format {
-  png_uint_32 width = 0;
-  png_uint_32 height = 0;
+// What the first chunk says.
+struct Header {
+  uint32_t width = 0;
+  uint32_t height = 0;
   int depth = 0;
   int colour = 0;
-  int channels = 0;
-  int passes = 1;
-  png_size_t row_bytes = 0;
-  bool transparent = false;  // by a tRNS chunk
-  bool animated = false;
 };
 
 // The functions that libpng may jump out of hold no object with a destructor.
-bool ReadHead(png_structp png, png_infop info, Format* format) {
+bool ReadAll(png_structp png, png_infop info, int transforms) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_read_info(png, info);
-  format->width = png_get_image_width(png, info);
-  format->height = png_get_image_height(png, info);
-  format->depth = png_get_bit_depth(png, info);
-  format->colour = png_get_color_type(png, info);
-  format->transparent = png_get_valid(png, info, PNG_INFO_tRNS) != 0;
-  if (format->colour == PNG_COLOR_TYPE_PALETTE) {
-    png_set_packing(png);  // a byte for each index: libpng's palette has colours that no file names
-  } else {
-    png_set_expand(png);  // fewer than 8 bits, and a transparent colour
-  }
-  png_set_swap(png);  // 16 bits to little-endian
-  format->passes = png_set_interlace_handling(png);
-  png_read_update_info(png, info);
-  format->channels = png_get_channels(png, info);
-  format->row_bytes = png_get_rowbytes(png, info);
-  return format->row_bytes == static_cast<png_size_t>(format->width) *
-                                  static_cast<png_size_t>(format->channels) *
-                                  (format->depth == 16 ? 2 : 1);
-}
-
-bool ReadRow(png_structp png, char* row) {
-  if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_read_row(png, reinterpret_cast<png_bytep>(row), nullptr);
-  return true;
-}
-
-bool ReadEnd(png_structp png, png_infop info) {
-  if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_read_end(png, info);
+  png_read_png(png, info, transforms | PNG_TRANSFORM_SWAP_ENDIAN, nullptr);  // to little-endian
   return true;
 }
 
@@ -109,29 +77,35 @@ absl::Status Malformed(absl::string_view what) {
       absl::StrCat("the PNG is malformed: ", what.empty() ? "bad layout" : what));
 }
 
-std::vector<std::string> NotesOf(const Format& format) {
-  std::vector<std::string> notes;
-  if (format.animated) notes.emplace_back("of the animation only the first picture was counted");
-  if (format.colour == PNG_COLOR_TYPE_PALETTE) {
-    notes.emplace_back("the palette's colours were counted");
-  } else if (format.depth < 8) {
-    notes.push_back(absl::StrCat(format.depth, "-bit samples were scaled to 8 bits"));
+absl::StatusOr<Header> ReadHeader(absl::string_view bytes) {
+  constexpr size_t kHeaderBytes = 33;  // with the file's signature
+  if (bytes.size() < kHeaderBytes || bytes.substr(12, 4) != "IHDR") {
+    return Malformed("it has no header");
   }
-  if (format.transparent) notes.emplace_back("the transparent colour became an alpha channel");
+  const auto number = [&](size_t at) {
+    return png_get_uint_32(reinterpret_cast<png_const_bytep>(&bytes[at]));
+  };
+  return Header{number(16), number(20), bytes[24], bytes[25]};
+}
+
+std::vector<std::string> NotesOf(const Header& header, bool animated, size_t channels) {
+  std::vector<std::string> notes;
+  if (animated) notes.emplace_back("of the animation only the first picture was counted");
+  if (header.colour == PNG_COLOR_TYPE_PALETTE) {
+    notes.emplace_back("the palette's colours were counted");
+  } else if (header.depth < 8) {
+    notes.push_back(absl::StrCat(header.depth, "-bit samples were scaled to 8 bits"));
+  }
+  const bool transparent = channels % 2 == 0 && (header.colour & PNG_COLOR_MASK_ALPHA) == 0;
+  if (transparent) notes.emplace_back("the transparent colour became an alpha channel");
   return notes;
 }
 
-std::vector<std::string> ChannelNames(int channels) {
-  switch (channels) {
-    case 1:
-      return {"grey"};
-    case 2:
-      return {"grey", "alpha"};
-    case 3:
-      return {"red", "green", "blue"};
-    default:
-      return {"red", "green", "blue", "alpha"};
-  }
+std::vector<std::string> ChannelNames(size_t channels) {
+  std::vector<std::string> names = {"red", "green", "blue"};
+  if (channels < 3) names = {"grey"};
+  if (channels % 2 == 0) names.emplace_back("alpha");
+  return names;
 }
 
 // The colours of the palette, and how many bytes each has: those of alpha, too, where there is one.
@@ -140,17 +114,15 @@ struct Palette {
   size_t colour_bytes = 3;
 };
 
-Palette PaletteOf(png_structp png, png_infop info, bool transparent) {
+Palette PaletteOf(png_structp png, png_infop info) {
   Palette palette;
   png_colorp colours = nullptr;
   int count = 0;
   png_get_PLTE(png, info, &colours, &count);
   png_bytep alpha = nullptr;
   int alphas = 0;
-  if (transparent) {
-    png_get_tRNS(png, info, &alpha, &alphas, nullptr);
-    palette.colour_bytes = 4;
-  }
+  const bool transparent = png_get_tRNS(png, info, &alpha, &alphas, nullptr) != 0;
+  if (transparent) palette.colour_bytes = 4;
   for (int i = 0; i < count; ++i) {
     for (const png_byte part : {colours[i].red, colours[i].green, colours[i].blue}) {
       palette.colours.push_back(static_cast<char>(part));
@@ -173,53 +145,58 @@ absl::Status AddIndexed(absl::string_view row, const Palette& palette, Image& im
   return absl::OkStatus();
 }
 
-absl::Status ReadPixels(png_structp png, png_infop info, const Format& format, const Error& error,
-                        Image& image) {
-  const bool indexed = format.colour == PNG_COLOR_TYPE_PALETTE;
-  const Palette palette = indexed ? PaletteOf(png, info, format.transparent) : Palette();
-  image.channels = EmptyChannels(
-      image, ChannelNames(indexed ? static_cast<int>(palette.colour_bytes) : format.channels));
-  // Each pass over an interlaced picture adds to its rows.
-  std::string rows(format.row_bytes * (format.passes > 1 ? format.height : 1), '\0');
-  for (int pass = 1; pass <= format.passes; ++pass) {
-    for (size_t y = 0; y < format.height; ++y) {
-      char* const row = rows.data() + (format.passes > 1 ? y * format.row_bytes : 0);
-      if (!ReadRow(png, row)) return Malformed(error.message);
-      if (pass < format.passes) continue;
-      const absl::string_view bytes(row, format.row_bytes);
-      absl::Status status;
-      indexed ? status.Update(AddIndexed(bytes, palette, image)) : AddPixels(bytes, image);
-      if (!status.ok()) return status;
+absl::Status AddRows(png_structp png, png_infop info, bool indexed, Image& image) {
+  const Palette palette = indexed ? PaletteOf(png, info) : Palette();
+  const size_t channels = indexed ? palette.colour_bytes : png_get_channels(png, info);
+  const size_t row_bytes = png_get_rowbytes(png, info);
+  if (row_bytes != size_t{image.width} * (indexed ? 1 : channels * image.sample_bytes())) {
+    return Malformed("");
+  }
+  image.channels = EmptyChannels(image, ChannelNames(channels));
+  png_bytepp const rows = png_get_rows(png, info);
+  for (size_t y = 0; y < image.height; ++y) {
+    const absl::string_view row(reinterpret_cast<const char*>(rows[y]), row_bytes);
+    if (!indexed) {
+      AddPixels(row, image);
+    } else if (absl::Status status = AddIndexed(row, palette, image); !status.ok()) {
+      return status;
     }
   }
-  return ReadEnd(png, info) ? absl::OkStatus() : Malformed(error.message);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<Image> DecodePng(Source& source) {
+absl::StatusOr<Image> DecodePng(absl::string_view& bytes) {
+  const absl::StatusOr<Header> header = ReadHeader(bytes);
+  if (!header.ok()) return header.status();
+  const auto [width, height, depth, colour] = *header;
+  if (absl::Status status = CheckPixels(width, height); !status.ok()) return status;
+  const uint64_t packed_bits = uint64_t{width} * static_cast<uint64_t>(depth);
+  if (packed_bits / 8 * height > bytes.size() * kInflationMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the PNG is cut off: ", bytes.size(),
+                                                   " bytes cannot hold ", width, " x ", height,
+                                                   " pixels"));
+  }
   Error error;
-  Format format;
+  bool animated = false;
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &error, OnError, OnWarning);
   png_infop info = png != nullptr ? png_create_info_struct(png) : nullptr;
   const absl::Cleanup destroy = [&] { png_destroy_read_struct(&png, &info, nullptr); };
   if (info == nullptr) return absl::ResourceExhaustedError("not enough memory for the PNG");
-  png_set_read_fn(png, &source, OnRead);
-  png_set_read_user_chunk_fn(png, &format.animated, OnUnknownChunk);
-  const std::optional<uint64_t> file_bytes = source.left();
-  if (!ReadHead(png, info, &format)) return Malformed(error.message);
-  if (absl::Status status = CheckPixels(format.width, format.height); !status.ok()) return status;
-  const uint64_t packed_bits = uint64_t{format.width} * static_cast<uint64_t>(format.depth);
-  if (file_bytes.has_value() && packed_bits / 8 * format.height > *file_bytes * kInflationMax) {
-    return absl::InvalidArgumentError(absl::StrCat("the PNG is cut off: ", *file_bytes,
-                                                   " bytes cannot hold ", format.width, " x ",
-                                                   format.height, " pixels"));
+  png_set_read_fn(png, &bytes, OnRead);
+  png_set_read_user_chunk_fn(png, &animated, OnUnknownChunk);
+  // A byte for each index, since libpng's palette has colours that no file names. Of others fewer
+  // than 8 bits are made 8, and a transparent colour a channel.
+  const bool indexed = colour == PNG_COLOR_TYPE_PALETTE;
+  if (!ReadAll(png, info, indexed ? PNG_TRANSFORM_PACKING : PNG_TRANSFORM_EXPAND)) {
+    return Malformed(error.message);
   }
-  Image image = {"PNG", format.width, format.height, format.depth == 16 ? 65535U : 255U, {}, {}};
-  if (absl::Status status = ReadPixels(png, info, format, error, image); !status.ok()) {
+  Image image = {"PNG", width, height, depth == 16 ? 65535U : 255U, {}, {}};
+  if (absl::Status status = AddRows(png, info, indexed, image); !status.ok()) {
     return status;
   }
-  image.notes = NotesOf(format);
+  image.notes = NotesOf(*header, animated, image.channels.size());
   return image;
 }
 

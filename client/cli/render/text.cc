@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace histogram::cli {
@@ -76,15 +75,6 @@ std::optional<uint64_t> ParseByteSize(absl::string_view text) {
   uint64_t count = 0;
   if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) return std::nullopt;
   return count * unit;
-}
-
-std::string ShellWord(absl::string_view text) {
-  constexpr absl::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:,@%";
-  if (!text.empty() && text.find_first_not_of(kPlain) == absl::string_view::npos) {
-    return std::string(text);
-  }
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 size_t DisplayWidth(absl::string_view text) {

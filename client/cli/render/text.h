@@ -24,8 +24,6 @@ std::string FormatNanoseconds(uint64_t ns, bool utf8);  // 1.23 ms
 // "65536", "64KiB", "1 MiB"; nullopt for anything else, and for more than 1 GiB.
 std::optional<uint64_t> ParseByteSize(absl::string_view text);
 
-// `text` as one word of a shell, quoted if necessary.
-std::string ShellWord(absl::string_view text);
 // The columns that `text` takes. REQUIRES: valid UTF-8 of single-width characters.
 size_t DisplayWidth(absl::string_view text);
 std::string PadLeft(absl::string_view text, size_t width);
