@@ -92,29 +92,35 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   LoadTally tally;
   const LoadQueues queues(stubs->size());
   const LoadContext context = {options, messages, tally, *stubs, queues};
-  const auto worker =
-      options.api == LoadApi::kCompute ? MakeUnaryLoad(context) : MakeStreamsLoad(context);
+  std::vector<std::unique_ptr<LoadWorker>> workers;
+  if (options.api == LoadApi::kCompute) {
+    workers.push_back(MakeUnaryLoad(context));
+  } else {
+    for (size_t i = 0; i < stubs->size(); ++i) workers.push_back(MakeStreamLoad(context, i));
+  }
   double seconds = 0, cpu_seconds = 0;
   const absl::Time end = options.deadline - kForLastAnswers;
   const auto stop = [&] { return options.stop() || absl::Now() >= end; };
   bool stopped = false;
   // Without a warm-up every request is measured, the first ones too.
   if (options.warm_up_s > 0) {
-    worker->Start();
+    for (const auto& worker : workers) worker->Start();
     stopped = SleepUntil(After(LoadClock::now(), options.warm_up_s), stop);
   }
   if (!stopped) {
     const auto begin = LoadClock::now();
     const double cpu_before = CpuSeconds();
     tally.StartMeasuring(begin);
-    if (options.warm_up_s <= 0) worker->Start();
+    for (const auto& worker : workers) {
+      if (options.warm_up_s <= 0) worker->Start();
+    }
     stopped = Measure(options, stop, tally, begin);
     tally.StopMeasuring();
     seconds = SecondsSince(begin);
     cpu_seconds = CpuSeconds() - cpu_before;
   }
-  worker->Stop();
-  worker->Join();
+  for (const auto& worker : workers) worker->Stop();
+  for (const auto& worker : workers) worker->Join();
   LoadResult result = tally.Collect(nullptr);
   result.seconds = seconds;
   result.client_cpu_seconds = cpu_seconds;

@@ -159,9 +159,10 @@ struct LoadContext {
   const LoadQueues& queues;
 };
 
+// Over all connections.
 std::unique_ptr<LoadWorker> MakeUnaryLoad(LoadContext context);
-// ComputeMany or Accumulate, as the options say.
-std::unique_ptr<LoadWorker> MakeStreamsLoad(LoadContext context);
+// ComputeMany or Accumulate, as the options say, over one connection.
+std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context, size_t connection);
 
 }  // namespace histogram::client
 

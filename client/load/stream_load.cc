@@ -18,9 +18,9 @@ namespace {
 // After Start only the thread of the connection's queue uses it, but for Stop and Join. At most one
 // read may be under way, and at most one of the start, a write and the half-close: gRPC aborts the
 // process at a second one.
-class Stream {
+class StreamLoad final : public LoadWorker {
  public:
-  Stream(const LoadContext& context, size_t connection)
+  StreamLoad(const LoadContext& context, size_t connection)
       : context_(context), begun_(many_ ? context.options.in_flight : 1) {
     for (size_t id = 0; id < begun_.size(); ++id) free_ids_.push_back(id);
     PrepareCall(context.options, rpc_);
@@ -28,12 +28,12 @@ class Stream {
         &rpc_, many_ ? kComputeManyMethod : kAccumulateMethod, context.queues.of(connection));
   }
 
-  void Start() { stream_->StartCall(&started_); }
+  void Start() override { stream_->StartCall(&started_); }
   // The next event ends the writes: one is under way, or an answer to a full window will come.
-  void Stop() { stopping_.store(true, std::memory_order_relaxed); }
+  void Stop() override { stopping_.store(true, std::memory_order_relaxed); }
   // Waits for the end of the stream. It ends when it is half-closed and all replies have come, or
   // when the server ends it.
-  void Join() { over_.WaitForNotification(); }
+  void Join() override { over_.WaitForNotification(); }
 
  private:
   // The first request is written even after Stop: Accumulate needs one.
@@ -157,31 +157,10 @@ class Stream {
   absl::Notification over_;
 };
 
-class StreamsLoad final : public LoadWorker {
- public:
-  explicit StreamsLoad(const LoadContext& context) {
-    for (size_t i = 0; i < context.stubs.size(); ++i) {
-      streams_.push_back(std::make_unique<Stream>(context, i));
-    }
-  }
-  void Start() override {
-    for (auto& stream : streams_) stream->Start();
-  }
-  void Stop() override {
-    for (auto& stream : streams_) stream->Stop();
-  }
-  void Join() override {
-    for (auto& stream : streams_) stream->Join();
-  }
-
- private:
-  std::vector<std::unique_ptr<Stream>> streams_;
-};
-
 }  // namespace
 
-std::unique_ptr<LoadWorker> MakeStreamsLoad(LoadContext context) {
-  return std::make_unique<StreamsLoad>(context);
+std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context, size_t connection) {
+  return std::make_unique<StreamLoad>(context, connection);
 }
 
 }  // namespace histogram::client

@@ -74,7 +74,7 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   options.in_flight = 4;
   OneConnection one(server, options);
   const auto load = GetParam() == LoadApi::kCompute ? MakeUnaryLoad(one.context())
-                                                    : MakeStreamsLoad(one.context());
+                                                    : MakeStreamLoad(one.context(), 0);
   BusyThread busy(one.queues.of(0));
   load->Start();
   load->Stop();
@@ -117,7 +117,7 @@ TEST(StreamLoad, AnErrorForAPayloadIsNoWrongAnswer) {
   LoadOptions options;
   options.api = LoadApi::kComputeMany;
   OneConnection one(server, options);
-  const auto load = MakeStreamsLoad(one.context());
+  const auto load = MakeStreamLoad(one.context(), 0);
   const LoadResult result = RunUntil(*load, one.tally, &LoadResult::errors);
   EXPECT_EQ(result.requests, 0);
   EXPECT_EQ(result.wrong, 0);
