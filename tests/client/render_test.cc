@@ -442,8 +442,7 @@ TEST(Svg, TicksAreRound) {
 TEST(ProgressLine, ShowsRateAndTimeLeft) {
   const Terminal terminal = {.interactive = true, .columns = 100};
   const std::string line = ProgressLine("file", 500000000, 1000000000, absl::Seconds(5), terminal);
-  EXPECT_THAT(line, HasSubstr("file  [==="));
-  EXPECT_THAT(line, HasSubstr("  50 %"));
+  EXPECT_THAT(line, testing::StartsWith("file   50 %"));
   EXPECT_THAT(line, HasSubstr("100 MB/s  5 s left"));
   EXPECT_THAT(ProgressLine("-", 5, std::nullopt, absl::Seconds(1), terminal), "-  5 B  5 B/s");
   // The file grew; nothing is left to say of its end.
@@ -454,7 +453,6 @@ TEST(ProgressLine, ANameGivesWayToTheRest) {
   for (const std::string& name : {std::string("a"), std::string(50, 'n')}) {
     const std::string line = ProgressLine(name, 999 << 20, int64_t{1023} << 20, absl::Seconds(9),
                                           {.interactive = true, .columns = 80});
-    EXPECT_THAT(line, HasSubstr("["));
     EXPECT_THAT(line, testing::EndsWith(" s left"));
     EXPECT_LT(DisplayWidth(line), 80);
   }

@@ -570,31 +570,6 @@ def test_a_file_that_cannot_be_written_whole_is_removed(client_bin, tmp_path):
     assert not output.exists()
 
 
-def test_ctrl_c_ends_the_line_of_the_progress(client_bin):
-    reading, terminal = pty.openpty()
-    with subprocess.Popen([client_bin, "count", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=terminal, env=clean_environment(TERM="xterm")) as process:
-        os.close(terminal)
-        shown = b""
-        while b"B/s" not in shown:  # drawn from the first half second on
-            process.stdin.write(bytes(1 << 20))
-            if select.select([reading], [], [], 0)[0]:
-                shown += os.read(reading, 1000)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == -signal.SIGINT
-        try:
-            while more := os.read(reading, 1000):
-                shown += more
-        except OSError:  # the terminal's end
-            pass
-        try:
-            process.stdin.close()
-        except BrokenPipeError:
-            pass
-    os.close(reading)
-    assert shown.endswith(b"\n"), shown
-
-
 # ------------------------------------------------------------------------------------------ errors
 def check_one_line(done):
     """One clear line for people, nothing on standard output."""

@@ -12,6 +12,7 @@
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
 #include "client/cli/connection.h"
+#include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
 #include "client/load/load_generator.h"
 
@@ -115,9 +116,7 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                           options.rate);
   }
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  for (std::string& line : lines) {
-    if (DisplayWidth(line) > columns) line = Hanging(line, 0, columns);
-  }
+  for (std::string& line : lines) line = Hanging(line, 0, columns);
   text = absl::StrJoin(lines, "\n");
   if (result.errors > 0) {
     text += RenderErrors(result, terminal.utf8);
@@ -162,15 +161,6 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"refused_p99_us", Microseconds(result.refusals.QuantileNs(0.99))},
       {"error_messages", result.error_messages}};
   return json.dump(2) + "\n";
-}
-
-// A line that is drawn over; nothing where nobody watches.
-void ShowLine(Environment& env, const std::string& line) {
-  if (!env.err_terminal.interactive) return;
-  env.err << "\r\x1b[K"
-          << Truncate(line, static_cast<size_t>(env.err_terminal.columns) - 1,
-                      env.err_terminal.utf8)
-          << std::flush;
 }
 
 std::string ProgressText(const client::LoadProgress& progress, bool utf8) {
@@ -289,12 +279,11 @@ void AddBench(CLI::App& app, BenchOptions& options) {
   CLI::Option* const distribution =
       AddChoice(command, "--distribution", options.distribution, client::LoadDistributions(),
                 "The distribution of the bytes (default uniform)");
-  CLI::Option* const float_bins =
-      AddValue(command, "--float-bins", options.float_bins, "N",
-               "Samples of f32, normally distributed, into N even bins\n"
-               "over -4..4; else bytes, a bin for each value")
-          ->transform(WholeNumber(1, 65536))
-          ->excludes(distribution);
+  CLI::Option* const float_bins = AddValue(command, "--float-bins", options.float_bins, "N",
+                                           "Samples of f32, normally distributed, into N even bins "
+                                           "over -4..4; else bytes, a bin for each value")
+                                      ->transform(WholeNumber(1, 65536))
+                                      ->excludes(distribution);
   command
       .add_flag("--new-ranges", options.new_ranges,
                 "Another range, tiny bits apart, for each request")
@@ -305,8 +294,8 @@ void AddBench(CLI::App& app, BenchOptions& options) {
            "Unanswered requests of each connection (default 8)")
       ->transform(WholeNumber(1, 65536));
   AddValue(command, "--rate", options.rate, "PER_SECOND",
-           "Begin this many requests a second, even if earlier ones are not\n"
-           "answered (--api compute only); a latency counts from when its request\n"
+           "Begin this many requests a second, even if earlier ones are not "
+           "answered (--api compute only); a latency counts from when its request "
            "was due (default: as fast as answers come)")
       ->transform(PositiveNumber());
   AddValue(command, "--duration", options.duration_s, "SECONDS", "Seconds to measure (default 10)")
@@ -334,16 +323,17 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
       MakeLoadOptions(options, *payload_bytes, server, deadline);
   if (!load.ok()) return Fail(env, load.status().message());
   const InterruptFlag interrupt;
+  StatusLine line(env.err, env.err_terminal);
   load->stop = [&] {
-    if (interrupt.raised()) ShowLine(env, "waiting for the answers under way; Ctrl-C: give up");
+    if (interrupt.raised()) line.Show("waiting for the answers under way; Ctrl-C: give up");
     return interrupt.raised();
   };
   load->on_progress = [&](const client::LoadProgress& progress) {
-    ShowLine(env, ProgressText(progress, env.err_terminal.utf8));
+    line.Show(ProgressText(progress, env.err_terminal.utf8));
   };
-  ShowLine(env, "warming up");
+  line.Show("warming up");
   const absl::StatusOr<LoadResult> result = client::RunLoad(*load);
-  if (env.err_terminal.interactive) env.err << "\r\x1b[K" << std::flush;
+  line.Clear();
   if (absl::IsInvalidArgument(result.status())) {
     return UsageError(env, result.status().message());
   }

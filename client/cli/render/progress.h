@@ -1,5 +1,5 @@
-// A progress bar on the last line of a terminal. Prints nothing elsewhere. While the line is
-// there SIGINT ends it before it ends the program. Not thread-safe.
+// What a long command says of itself on the last line of a terminal. Prints nothing elsewhere. Not
+// thread-safe.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
 
@@ -14,31 +14,45 @@
 
 namespace histogram::cli {
 
-// "NAME  [=====>    ]  45 %  1.2 GiB of 2.6 GiB  1.1 GB/s  1 s left". Without a total it has no bar
-// and no time left. It is never wider than the terminal.
+// "NAME   45 %  1.2 GiB of 2.6 GiB  1.1 GB/s  1 s left". Without a total it has no share and no
+// time left. It is never wider than the terminal.
 std::string ProgressLine(absl::string_view name, uint64_t bytes, std::optional<uint64_t> total,
                          absl::Duration elapsed, const Terminal& terminal);
 
-class Progress {
+// A line that is drawn over.
+class StatusLine {
  public:
-  Progress(std::ostream& out, const Terminal& terminal) : out_(out), terminal_(terminal) {}
-  ~Progress() { Clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  StatusLine(std::ostream& out, const Terminal& terminal) : out_(out), terminal_(terminal) {}
+  ~StatusLine() { Clear(); }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
 
-  void Begin(const std::string& name, std::optional<uint64_t> total);
-  // Draws at most ten times a second, and not in the first half second.
-  void Update(uint64_t bytes);
+  const Terminal& terminal() const { return terminal_; }
+  // Cuts off what is wider than the terminal.
+  void Show(const std::string& line);
   void Clear();
 
  private:
   std::ostream& out_;
   const Terminal terminal_;
+  bool drawn_ = false;
+};
+
+class Progress {
+ public:
+  Progress(std::ostream& out, const Terminal& terminal) : line_(out, terminal) {}
+
+  void Begin(const std::string& name, std::optional<uint64_t> total);
+  // Draws at most ten times a second, and not in the first half second.
+  void Update(uint64_t bytes);
+  void Clear() { line_.Clear(); }
+
+ private:
+  StatusLine line_;
   std::string name_;
   std::optional<uint64_t> total_;
   absl::Time start_;
   absl::Time next_;
-  bool drawn_ = false;
 };
 
 }  // namespace histogram::cli
