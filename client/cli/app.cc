@@ -12,11 +12,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_replace.h"
 #include "client/channel.h"
 #include "client/cli/arguments.h"
 #include "client/cli/commands/input.h"
 #include "client/cli/commands/samples.h"
+#include "client/cli/render/text.h"
 
 namespace histogram::cli {
 
@@ -43,7 +44,7 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
   AddChoice(command, "--format", options.format, formats,
             "The format of the output (default table)");
   AddValue(command, "-o,--output", options.output, "FILE",
-           "Write to this file, in the --format of its extension (such as .json); - is\n"
+           "Write to this file, in the --format of its extension (such as .json); - is "
            "standard output");
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
@@ -158,7 +159,7 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
 // `what`: is counted.
 void AddInput(CLI::App& command, const char* name, auto& value, const std::string& what) {
   const std::string description = what +
-                                  "; - is standard input. Without FILE the command\n"
+                                  "; - is standard input. Without FILE the command "
                                   "reads standard input if it is a pipe or a file";
   AddValue(command, name, value, "FILE", description.c_str());
 }
@@ -182,7 +183,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
       ->excludes(type);
   CLI::Option* const bins =
       AddValue(command, "--bins", options.bins, "N",
-               "Count into N bins of equal width: of u8 over 0..256, of i8 over -128..128,\n"
+               "Count into N bins of equal width: of u8 over 0..256, of i8 over -128..128, "
                "of other types over the range of the data")
           ->transform(WholeNumber(1, kBinCountMax));
   CLI::Option* const range =
@@ -212,7 +213,7 @@ void AddImage(CLI::App& app, ImageOptions& options) {
            ->footer(kImageFooter);
   AddInput(command, "file", options.file, "The picture");
   AddValue(command, "--binarize", options.binarize, "FILE",
-           "Also write the picture in black and white, divided at Otsu's threshold\n"
+           "Also write the picture in black and white, divided at Otsu's threshold "
            "(.png or .pgm)");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
 }
@@ -230,7 +231,7 @@ void AddOthers(CLI::App& app, Options& options) {
                   "What to ask about (default: the server as a whole)")
       ->type_name("liveness|histogram.v1.HistogramService|backend/NAME");
   AddValue(health, "--http", options.health.http, "HOST:PORT|URL",
-           "Ask the metrics port instead, which needs no certificate and no token;\n"
+           "Ask the metrics port instead, which needs no certificate and no token; "
            "for /readyz, unless a URL names another path")
       ->excludes("service");
   CLI::App& completion = *app.add_subcommand("completion", "Print the completion script for bash")
@@ -332,15 +333,10 @@ class HelpFormatter final : public CLI::Formatter {
   }
 
  private:
+  // CLI11 indents the lines.
   std::string Fold(const std::string& text) const {
-    std::string folded;
-    size_t column = 0;
-    for (const absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \n"))) {
-      const bool fits = column_width_ + column + 1 + word.size() <= 80;
-      absl::StrAppend(&folded, folded.empty() ? "" : fits ? " " : "\n", word);
-      column = fits ? column + 1 + word.size() : word.size();
-    }
-    return folded;
+    const std::string indent(column_width_, ' ');
+    return absl::StrReplaceAll(Hanging(text, column_width_, 80), {{"\n" + indent, "\n"}});
   }
 };
 

@@ -1,7 +1,6 @@
 #include "client/cli/picture/image.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,10 +38,6 @@ std::string Size(const Image& image) {
   return absl::StrCat(image.width, " x ", image.height, " ", image.format);
 }
 
-std::vector<uint64_t> CountsOf(const Report& report) {
-  return {report.histogram.counts().begin(), report.histogram.counts().end()};
-}
-
 std::string Colour(const std::string& channel) {
   if (channel == "red") return "#dc2626";
   if (channel == "green") return "#16a34a";
@@ -60,7 +55,8 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
   panel.edges = EdgesOf(picture.reports[0]);
   for (size_t i = 0; i < picture.reports.size(); ++i) {
     const std::string& name = picture.names[i];
-    panel.series.push_back({name, Colour(name), CountsOf(picture.reports[i])});
+    const auto& counts = picture.reports[i].histogram.counts();
+    panel.series.push_back({name, Colour(name), {counts.begin(), counts.end()}});
   }
   panel.axis = absl::StrCat("value of ", 8 * picture.image.sample_bytes(), " bits");
   panel.threshold = ThresholdOf(picture);
@@ -100,48 +96,33 @@ std::pair<size_t, size_t> ShownValues(const Picture& picture) {
   return {first, last};
 }
 
-// One line a channel; in a narrow terminal as many as it takes.
-std::string RenderChannels(const Picture& picture, const Terminal& terminal, size_t columns) {
-  constexpr size_t kWidth = 8;
-  constexpr std::array<const char*, 5> kHeads = {"mean", "std dev", "median", "entropy", "Otsu"};
-  constexpr size_t kUsed = 11 + kHeads.size() * kWidth;
-  const bool narrow = columns < kUsed;
+// The channels' statistics, and a picture of each where the terminal has room for it.
+std::string RenderChannels(const Picture& picture, const Terminal& terminal) {
+  constexpr size_t kBeside = 58, kSparkMin = 22, kSparkMax = 64;
   const auto [first, last] = ShownValues(picture);
-  const size_t spark =
-      columns >= kUsed + 3 + 16 ? std::min({columns - kUsed - 3, size_t{64}, last - first + 1}) : 0;
-  std::string text = "  " + PadRight("channel", 9);
-  for (const char* const head : kHeads) text += PadLeft(head, kWidth);
-  if (spark > 0) absl::StrAppend(&text, "   values ", first, " to ", last);
-  text = narrow ? "" : Dim(terminal, text) + "\n";
+  const auto columns = static_cast<size_t>(terminal.columns);
+  const size_t spark = columns >= kBeside + kSparkMin
+                           ? std::min({columns - kBeside, kSparkMax, last - first + 1})
+                           : 0;
+  std::vector<std::vector<std::string>> rows = {
+      {"channel", "mean", "std dev", "median", "entropy", "Otsu"}};
+  if (spark > 0) rows[0].push_back(absl::StrCat("values ", first, " to ", last));
   bool cut_off = false;
   for (size_t c = 0; c < picture.reports.size(); ++c) {
     const v1::Statistics& s = picture.reports[c].histogram.statistics();
-    const std::string values[kHeads.size()] = {
-        Optional(s.has_mean(), s.mean()),
-        Optional(s.has_standard_deviation(), s.standard_deviation()),
-        Optional(s.has_median(), s.median()), Optional(s.has_entropy_bits(), s.entropy_bits()),
-        Optional(s.has_otsu_threshold(), s.otsu_threshold())};
-    if (narrow) {
-      std::vector<std::string> parts = {picture.names[c]};
-      for (size_t i = 0; i < kHeads.size(); ++i) {
-        parts.push_back(absl::StrCat(kHeads[i], " ", values[i]));
-      }
-      text += Wrap(parts, columns);
-      continue;
-    }
-    absl::StrAppend(&text, "  ", PadRight(picture.names[c], 9));
-    for (const std::string& value : values) text += PadLeft(value, kWidth);
-    if (spark > 0) {
-      const std::vector<uint64_t> counts = CountsOf(picture.reports[c]);
-      const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(first);
-      const std::string line = Sparkline(
-          {begin, begin + static_cast<std::ptrdiff_t>(last - first + 1)}, spark, terminal.utf8);
-      cut_off = cut_off || absl::StrContains(line, CutOffMark(terminal.utf8));
-      absl::StrAppend(&text, "   ", Cyan(terminal, line));
-    }
-    text += "\n";
+    rows.push_back({picture.names[c], Optional(s.has_mean(), s.mean()),
+                    Optional(s.has_standard_deviation(), s.standard_deviation()),
+                    Optional(s.has_median(), s.median()),
+                    Optional(s.has_entropy_bits(), s.entropy_bits()),
+                    Optional(s.has_otsu_threshold(), s.otsu_threshold())});
+    if (spark == 0) continue;
+    const auto counts = picture.reports[c].histogram.counts().begin();
+    rows.back().push_back(Sparkline({counts + static_cast<std::ptrdiff_t>(first),
+                                     counts + static_cast<std::ptrdiff_t>(last + 1)},
+                                    spark, terminal.utf8));
+    cut_off |= absl::StrContains(rows.back().back(), CutOffMark(terminal.utf8));
   }
-  text += "\n";
+  std::string text = RenderRows(rows, terminal) + "\n";
   if (cut_off) {
     const std::string mark = CutOffMark(terminal.utf8);
     text += Dim(terminal, "  " + mark + " is cut off: it is far higher than the rest\n");
@@ -149,14 +130,14 @@ std::string RenderChannels(const Picture& picture, const Terminal& terminal, siz
   return text;
 }
 
-std::string RenderImageTable(const Picture& picture, const std::string& file,
-                             const Terminal& terminal) {
-  const auto columns = static_cast<size_t>(std::min(terminal.columns, 120));
+std::string RenderImageTable(const Picture& picture, const std::string& file, Terminal terminal) {
+  terminal.columns = std::min(terminal.columns, 120);
+  const auto columns = static_cast<size_t>(terminal.columns);
   const std::string facts = absl::StrCat(": ", Size(picture.image));
   const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
   std::string text =
       absl::StrCat(Bold(terminal, Truncate(SafeText(file), room, terminal.utf8)), facts, "\n\n");
-  text += RenderChannels(picture, terminal, columns);
+  text += RenderChannels(picture, terminal);
   const Report& grey = picture.reports[picture.grey];
   if (const auto threshold = ThresholdOf(picture); threshold.has_value()) {
     uint64_t dark = 0;

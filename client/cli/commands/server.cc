@@ -8,50 +8,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/http_health.h"
-#include "client/cli/render/export.h"
-#include "client/cli/render/report.h"
+#include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
+#include "forms/json.h"
 
 namespace histogram::cli {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
-
-// Columns as wide as they need to be, the last one broken where the terminal ends; the first row is
-// the heading.
-std::string Columns(const Rows& rows, const Terminal& terminal) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
-  }
-  std::string text;
-  size_t fixed = 2;
-  for (size_t i = 0; i + 1 < widths.size(); ++i) fixed += widths[i] + 2;
-  const auto columns = static_cast<size_t>(terminal.columns);
-  // Where even the others have no room each row is a list of its values behind their headings.
-  for (size_t r = 1; fixed > columns && r < rows.size(); ++r) {
-    std::vector<std::string> parts = {rows[r][0]};
-    for (size_t i = 1; i < rows[r].size(); ++i) {
-      parts.push_back(absl::StrCat(rows[0][i], " ", rows[r][i]));
-    }
-    text += Wrap(parts, columns);
-  }
-  if (!text.empty()) return text;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::string line;
-    for (size_t i = 0; i + 1 < rows[r].size(); ++i) {
-      absl::StrAppend(&line, "  ", PadRight(rows[r][i], widths[i]));
-    }
-    line += "  ";
-    line += Hanging(rows[r].back(), DisplayWidth(line), columns);
-    text += (r == 0 ? Dim(terminal, line) : line) + "\n";
-  }
-  return text;
-}
 
 constexpr char kAny[] = "any";
 
@@ -152,7 +118,7 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
   const auto section = [&](const std::string& title, const Rows& rows) {
     if (rows.size() < 2) return;
     absl::StrAppend(&text, "\n", title.empty() ? "" : Hanging(title + ":", 0, columns) + "\n",
-                    Columns(rows, terminal));
+                    RenderRows(rows, terminal));
   };
   section("", BackendRows(description));
   const std::string objective = SafeText(description.objective());

@@ -170,6 +170,37 @@ std::string Sparkline(const std::vector<uint64_t>& counts, size_t width, bool ut
   return line;
 }
 
+std::string RenderRows(const std::vector<std::vector<std::string>>& rows,
+                       const Terminal& terminal) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+  }
+  std::string text;
+  size_t fixed = 2;
+  for (size_t i = 0; i + 1 < widths.size(); ++i) fixed += widths[i] + 2;
+  const auto columns = static_cast<size_t>(terminal.columns);
+  for (size_t r = 1; fixed > columns && r < rows.size(); ++r) {
+    std::vector<std::string> parts = {rows[r][0]};
+    for (size_t i = 1; i < rows[r].size(); ++i) {
+      parts.push_back(absl::StrCat(rows[0][i], " ", rows[r][i]));
+    }
+    text += Wrap(parts, columns);
+  }
+  if (!text.empty()) return text;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (size_t i = 0; i + 1 < rows[r].size(); ++i) {
+      absl::StrAppend(&line, "  ", PadRight(rows[r][i], widths[i]));
+    }
+    line += "  ";
+    line += Hanging(rows[r].back(), DisplayWidth(line), columns);
+    text += (r == 0 ? Dim(terminal, line) : line) + "\n";
+  }
+  return text;
+}
+
 std::string RenderTable(const Report& report, const TableOptions& options) {
   const Terminal& terminal = options.terminal;
   const size_t columns = std::min(static_cast<size_t>(terminal.columns), kColumnsMax);

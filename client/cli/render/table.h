@@ -23,6 +23,11 @@ struct TableOptions {
 // No line is wider than a terminal of 40 columns or more.
 std::string RenderTable(const Report& report, const TableOptions& options);
 
+// Columns as wide as they need to be, the last one broken where the terminal ends; the first row is
+// the heading. In a terminal that is too narrow for the others each row is a list of its values
+// behind their headings.
+std::string RenderRows(const std::vector<std::vector<std::string>>& rows, const Terminal& terminal);
+
 // A bar of `share` (0..1) of `width` cells, in eighths of a cell with `utf8`.
 std::string Bar(double share, size_t width, bool utf8);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace histogram::cli {
@@ -109,41 +110,20 @@ std::string Truncate(absl::string_view text, size_t width, bool utf8) {
   return absl::StrCat(text.substr(0, end), mark);
 }
 
-std::string Wrap(const std::vector<std::string>& whole, size_t width) {
-  struct Part {
-    std::string text;
-    bool ends;  // a comma follows, but after the last
-  };
-  std::vector<Part> parts;
-  for (const std::string& one : whole) {
-    if (DisplayWidth(one) + 3 <= width) {
-      parts.push_back({one, true});
-      continue;
-    }
-    for (const absl::string_view word : absl::StrSplit(one, ' ', absl::SkipEmpty())) {
-      parts.push_back({std::string(word), false});
-    }
-    if (!parts.empty()) parts.back().ends = true;
-  }
+std::string Wrap(const std::vector<std::string>& parts, size_t width) {
+  constexpr char kUnbroken[] = "\x01";  // a blank within a part; no text that is shown has it
   std::string text;
-  size_t column = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const bool more = parts[i].ends && i + 1 < parts.size();
-    const size_t need = DisplayWidth(parts[i].text) + (more ? 1 : 0);
-    if (column > 0 && column + 1 + need > width) {
-      text += "\n";
-      column = 0;
-    }
-    text += column == 0 ? "  " : " ";
-    text += parts[i].text;
-    if (more) text += ",";
-    column += (column == 0 ? 2 : 1) + need;
+  for (const std::string& part : parts) {
+    const bool fits = DisplayWidth(part) + 3 <= width;
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    fits ? absl::StrReplaceAll(part, {{" ", kUnbroken}}) : part);
   }
-  if (!parts.empty()) text += "\n";
-  return text;
+  if (text.empty()) return "";
+  return absl::StrReplaceAll(absl::StrCat("  ", Hanging(text, 2, width), "\n"), {{kUnbroken, " "}});
 }
 
 std::string Hanging(const std::string& text, size_t indent, size_t columns) {
+  if (indent + DisplayWidth(text) <= columns) return text;
   std::string result;
   size_t column = indent;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {

@@ -32,9 +32,9 @@ std::string PadRight(absl::string_view text, size_t width);
 std::string Truncate(absl::string_view text, size_t width, bool utf8);
 // Joins with ", ", breaking into lines of at most `width` columns, each indented by two. Breaks a
 // part between its words only where it is longer than a line.
-std::string Wrap(const std::vector<std::string>& whole, size_t width);
-// `text` from column `indent` on, broken between words. A word that is too long for what is left of
-// a line stands on a line of its own.
+std::string Wrap(const std::vector<std::string>& parts, size_t width);
+// `text` from column `indent` on, broken between words if it does not fit. A word that is too long
+// for what is left of a line stands on a line of its own.
 std::string Hanging(const std::string& text, size_t indent, size_t columns);
 
 }  // namespace histogram::cli
