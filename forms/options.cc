@@ -26,27 +26,23 @@ absl::Status OptionError(const std::string& option, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
 }
 
-// An integer that a double does not hold would be another number without a word.
-absl::Status CheckHeld(const std::string& option, absl::string_view token) {
-  const std::string text(absl::StripAsciiWhitespace(token));
-  double value = 0;
-  if (!absl::SimpleAtod(text, &value) || IsHeld(text, value, /*exactly=*/true)) {
-    return absl::OkStatus();
-  }
+// A finite number. An integer that a double does not hold would be another number without a word.
+absl::StatusOr<double> ParseHeld(const std::string& option, absl::string_view token) {
+  const absl::StatusOr<double> number = ParseNumber(token);
+  if (!number.ok()) return OptionError(option, number.status().message());
+  const absl::string_view text = absl::StripAsciiWhitespace(token);
+  if (IsHeld(text, *number, /*exactly=*/true)) return number;
   return OptionError(option,
-                     absl::StrFormat("%s is no double; the nearest is %.0f", Shown(text), value));
+                     absl::StrFormat("%s is no double; the nearest is %.0f", Shown(text), *number));
 }
 
 absl::Status SetRange(const std::string& option, const std::string& text, v1::Binning::Even& even) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   if (parts.size() != 2) return OptionError(option, "write LO:HI, for example 0:128");
-  const absl::StatusOr<double> low = ParseNumber(parts[0]);
-  if (!low.ok()) return OptionError(option, low.status().message());
-  const absl::StatusOr<double> high = ParseNumber(parts[1]);
-  if (!high.ok()) return OptionError(option, high.status().message());
-  for (const std::string& part : parts) {
-    if (absl::Status status = CheckHeld(option, part); !status.ok()) return status;
-  }
+  const absl::StatusOr<double> low = ParseHeld(option, parts[0]);
+  if (!low.ok()) return low.status();
+  const absl::StatusOr<double> high = ParseHeld(option, parts[1]);
+  if (!high.ok()) return high.status();
   if (*low >= *high) {
     return OptionError(option, absl::StrCat("LO is ", Shown(parts[0]), "; it must be below HI, ",
                                             Shown(parts[1])));
@@ -57,21 +53,18 @@ absl::Status SetRange(const std::string& option, const std::string& text, v1::Bi
 }
 
 absl::Status SetEdges(const std::string& option, const std::string& text, v1::Binning& binning) {
-  const absl::StatusOr<std::vector<double>> edges = ParseNumbers(text);
-  if (!edges.ok()) return OptionError(option, edges.status().message());
+  auto& edges = *binning.mutable_edges()->mutable_edges();
   for (const absl::string_view token : absl::StrSplit(text, ',')) {
-    if (absl::Status status = CheckHeld(option, token); !status.ok()) return status;
-  }
-  if (edges->size() < 2) return OptionError(option, "a bin needs two edges");
-  for (size_t i = 1; i < edges->size(); ++i) {
-    if ((*edges)[i - 1] >= (*edges)[i]) {
+    const absl::StatusOr<double> edge = ParseHeld(option, token);
+    if (!edge.ok()) return edge.status();
+    if (!edges.empty() && edges[edges.size() - 1] >= *edge) {
       return OptionError(
-          option, absl::StrCat(NumberText((*edges)[i]), " follows ", NumberText((*edges)[i - 1]),
+          option, absl::StrCat(NumberText(*edge), " follows ", NumberText(edges[edges.size() - 1]),
                                "; edges must increase"));
     }
+    edges.Add(*edge);
   }
-  binning.mutable_edges()->mutable_edges()->Add(edges->begin(), edges->end());
-  return absl::OkStatus();
+  return edges.size() >= 2 ? absl::OkStatus() : OptionError(option, "a bin needs two edges");
 }
 
 // A single character means itself; anything else is a number, decimal or 0x...
@@ -237,6 +230,8 @@ std::string Shown(absl::string_view text) {
   return absl::StrCat(SafeText(text.substr(0, kShownBytes)),
                       text.size() > kShownBytes ? "..." : "");
 }
+
+std::string Quoted(absl::string_view text) { return absl::StrCat("'", Shown(text), "'"); }
 
 absl::StatusOr<double> ParseNumber(absl::string_view text) {
   double number = 0;

@@ -45,8 +45,9 @@ bool HasWholeRange(SampleType type);
 // "range: LO", behind `prefix`.
 std::string ByOption(const std::string& message, const std::string& prefix, bool parts);
 
-// The start of what was given, as a message may show it.
+// The start of what was given, as a message may show it; plain, or 'in quotes'.
 std::string Shown(absl::string_view text);
+std::string Quoted(absl::string_view text);
 
 // Parses all of `text` as one finite number.
 absl::StatusOr<double> ParseNumber(absl::string_view text);

@@ -25,8 +25,6 @@ absl::Status Wrong(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
 }
 
-std::string Quoted(absl::string_view text) { return absl::StrCat("'", Shown(text), "'"); }
-
 std::optional<std::string> Decode(absl::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {

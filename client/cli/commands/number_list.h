@@ -18,20 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "client/cli/render/text.h"
 #include "forms/options.h"
 
 namespace histogram::cli {
 
 // Whether the character parts numbers.
 inline bool Separates(char c) { return c == ' ' || c == ',' || (c >= '\t' && c <= '\r'); }
-
-// A text for an error, cut where it is long.
-inline std::string Shown(absl::string_view text) {
-  constexpr size_t kShownBytes = 40;
-  return absl::StrCat("'", SafeText(std::string(text.substr(0, kShownBytes))),
-                      text.size() > kShownBytes ? "..." : "", "'");
-}
 
 // The numbers of one input, as the bits of their type. They are integers until one is not whole.
 class Numbers {
@@ -99,7 +91,7 @@ class Numbers {
       const double value = value_of(bits);
       if (std::fabs(value) < kExactMax || IsExact(value, bits, !beyond_i64_)) continue;
       return Inexact(beyond_i64_ ? absl::StrCat(bits) : absl::StrCat(static_cast<int64_t>(bits)),
-                     absl::StrCat(other.empty() ? "an empty cell" : Shown(other)));
+                     absl::StrCat(other.empty() ? "an empty cell" : Quoted(other)));
     }
     for (uint64_t& bits : bits_) bits = std::bit_cast<uint64_t>(value_of(bits));
     real_ = true;
@@ -156,13 +148,13 @@ class Numbers {
     double value = 0;
     const auto [stop, error] = std::from_chars(digits.data(), end, value);
     if (error == std::errc::invalid_argument || stop != end || absl::StartsWith(text, "+-")) {
-      return absl::FailedPreconditionError(absl::StrCat(Shown(text), " is not a number"));
+      return absl::FailedPreconditionError(absl::StrCat(Quoted(text), " is not a number"));
     }
     if (error == std::errc::result_out_of_range) {
       value = std::strtod(std::string(digits).c_str(), nullptr);  // below the least f64 is 0
       if (std::isinf(value)) {
         return absl::FailedPreconditionError(
-            absl::StrCat(Shown(text), " is beyond the greatest f64, 1.7976931348623157e308"));
+            absl::StrCat(Quoted(text), " is beyond the greatest f64, 1.7976931348623157e308"));
       }
     }
     const bool plain = digits.find_first_not_of("-0123456789") == absl::string_view::npos;
@@ -173,7 +165,7 @@ class Numbers {
           absl::SimpleAtoi(*IntegerOf(digits), &magnitude) && (!negative || magnitude <= kLeastI64);
       if (held) return AddWhole(negative, magnitude);
       return absl::FailedPreconditionError(
-          absl::StrCat("the integer ", Shown(text), " is no f64, and beyond i64 and u64"));
+          absl::StrCat("the integer ", Quoted(text), " is no f64, and beyond i64 and u64"));
     }
     if (absl::Status status = ToReal(text); !status.ok()) return status;
     bits_.push_back(std::bit_cast<uint64_t>(value));

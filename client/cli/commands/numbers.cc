@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -122,54 +121,60 @@ absl::Status ReadWords(Reader& reader, Numbers& numbers) {
   }
 }
 
-// Takes the next cell off the row, without its quotes. `unquoted` holds a cell with quotes in it.
-absl::string_view TakeCell(char separator, absl::string_view& row, std::string& unquoted) {
-  const bool quoted = absl::StartsWith(row, "\"");
-  if (quoted) {
-    unquoted.clear();
-    size_t at = 1;
-    for (size_t quote = 0; at < row.size(); at = quote + 1) {
-      quote = std::min(row.find('"', at), row.size());
-      absl::StrAppend(&unquoted, row.substr(at, quote - at));
-      if (quote + 1 >= row.size() || row[quote + 1] != '"') {
-        at = quote + 1;
-        break;
-      }
-      unquoted += row[quote++];  // two mean one
-    }
-    row.remove_prefix(std::min(at, row.size()));
+// Takes the cell at `at`, without its quotes, and stops at what ends it: a separator, a line end,
+// or `end`. `unquoted` holds a cell with quotes in it. Sets whether `end` is within quotes.
+absl::string_view TakeCell(char separator, const char*& at, const char* end, std::string& unquoted,
+                           bool& open) {
+  const bool quoted = at < end && *at == '"';
+  unquoted.clear();
+  open = quoted;
+  while (open) {
+    const char* const quote = std::find(++at, end, '"');
+    unquoted.append(at, quote);
+    at = quote;
+    if (at == end) break;
+    open = ++at < end && *at == '"';
+    if (open) unquoted += '"';  // two mean one
   }
-  const size_t end = std::min(row.find(separator), row.size());
-  absl::string_view cell = row.substr(0, end);
-  if (quoted) {
-    absl::StrAppend(&unquoted, cell);
-    cell = unquoted;
-  }
-  row.remove_prefix(std::min(end + 1, row.size()));
-  return cell;
+  const char* const begin = at;
+  if (!open) at = std::find_if(at, end, [&](char c) { return c == separator || c == '\n'; });
+  if (!quoted) return {begin, static_cast<size_t>(at - begin)};
+  return unquoted.append(begin, at);
 }
 
-// The end of the row that begins at `at`: of its line, or of one after it where quotes enclose line
-// ends, or `end`. Sets whether `end` is within quotes.
-const char* EndOfRow(const char* at, const char* end, absl::string_view separators, bool& quoted) {
-  const auto find = [&end](const char* from, char c, const char* to) {
-    const void* const found = memchr(from, c, static_cast<size_t>(to - from));
-    return found == nullptr ? end : static_cast<const char*>(found);
-  };
-  quoted = false;
-  const char* const line_end = find(at, '\n', end);
-  if (find(at, '"', line_end) == end) return line_end;
-  for (bool begins = true; at < end; ++at) {  // a cell
-    if (*at == '\n') return at;
-    if (begins && *at == '"') {
-      at = find(at + 1, '"', end);
-      quoted = at == end;
-      if (quoted) return end;
-      continue;  // a second quote begins the next ones
+// A row: the cell that is counted, how many there are but for an empty last one, and where it ends:
+// at a line end, or at the end of what was read, perhaps within quotes.
+struct Row {
+  absl::string_view cell;
+  size_t cells = 0;
+  const char* end = nullptr;
+  bool open = false;
+};
+
+// `index`: of the cell that is counted. `unquoted`: holds it where it has quotes.
+Row ReadRow(char separator, const char* at, const char* end, size_t index, std::string& unquoted) {
+  Row row;
+  std::string other;
+  while (true) {
+    const bool counted = row.cells == index;
+    const absl::string_view cell =
+        TakeCell(separator, at, end, counted ? unquoted : other, row.open);
+    if (counted) row.cell = cell;
+    ++row.cells;
+    if (at < end && *at == separator) {
+      ++at;
+      continue;
     }
-    begins = std::find(separators.begin(), separators.end(), *at) != separators.end();
+    if (absl::StripAsciiWhitespace(cell).empty()) --row.cells;
+    row.end = at;
+    return row;
   }
-  return end;
+}
+
+char SeparatorOf(absl::string_view header) {
+  const auto used = std::find_if(kSeparators.begin(), kSeparators.end(),
+                                 [&](char c) { return absl::StrContains(header, c); });
+  return used == kSeparators.end() ? ',' : *used;
 }
 
 // Whether lines of old Macs are in the row, of which it holds all then.
@@ -188,20 +193,21 @@ struct Header {
 
 absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& column) {
   Header header;
-  const auto used = std::find_if(kSeparators.begin(), kSeparators.end(),
-                                 [&](char c) { return absl::StrContains(row, c); });
-  if (used != kSeparators.end()) header.separator = *used;
+  header.separator = SeparatorOf(row);
   std::vector<std::string> names;
   std::string unquoted;
-  const bool nameless = row.back() == header.separator;  // the last one
-  while (!row.empty()) {
-    names.emplace_back(absl::StripAsciiWhitespace(TakeCell(header.separator, row, unquoted)));
+  bool open = false;
+  const char *at = row.data(), *const end = at + row.size();
+  while (true) {
+    names.emplace_back(
+        absl::StripAsciiWhitespace(TakeCell(header.separator, at, end, unquoted, open)));
+    if (at == end) break;
+    ++at;
   }
-  if (nameless) names.emplace_back();
   header.columns = names.size();
   const auto same = std::count(names.begin(), names.end(), column);
   if (same > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--column: the header has ", Shown(column), " ",
+    return absl::InvalidArgumentError(absl::StrCat("--column: the header has ", Quoted(column), " ",
                                                    same, " times; say the column's number"));
   }
   header.index = static_cast<size_t>(std::find(names.begin(), names.end(), column) - names.begin());
@@ -214,29 +220,19 @@ absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& colu
   }
   std::string known;
   for (size_t i = 0; i < std::min<size_t>(names.size(), 10); ++i) {
-    absl::StrAppend(&known, i == 0 ? "" : ", ", histogram::Shown(names[i]));
+    absl::StrAppend(&known, i == 0 ? "" : ", ", Shown(names[i]));
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "--column: there is no ", Shown(column), "; the header has ", names.size(),
+      "--column: there is no ", Quoted(column), "; the header has ", names.size(),
       names.size() == 1 ? " column: " : " columns: ", known, names.size() > 10 ? ", ..." : ""));
 }
 
-// Adds the row's cell of the header's column.
-absl::Status AddCell(const Header& header, absl::string_view row, Numbers& numbers) {
-  std::string unquoted;
-  for (size_t i = 0; i < header.index; ++i) TakeCell(header.separator, row, unquoted);
-  const absl::string_view cell =
-      absl::StripAsciiWhitespace(TakeCell(header.separator, row, unquoted));
+absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
+  const absl::string_view cell = absl::StripAsciiWhitespace(row.cell);
   absl::Status status = cell.empty() ? numbers.AddMissing() : numbers.Add(cell);
-  if (!status.ok()) return status;
-  size_t cells = header.index + 1;
-  for (; !row.empty() && cells <= header.columns; ++cells) {
-    TakeCell(header.separator, row, unquoted);
-  }
-  return cells <= header.columns
-             ? absl::OkStatus()
-             : absl::FailedPreconditionError(absl::StrCat("the row has more cells than the ",
-                                                          header.columns, " of the header"));
+  if (!status.ok() || row.cells <= header.columns) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the row has more cells than the ", header.columns, " of the header"));
 }
 
 // Sets `number` to the column's name where that is a number.
@@ -253,24 +249,24 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
     const char* at = block->data();
     const char* const end = at + block->size();
     while (at < end) {
-      bool quoted = false;
       const char* const begin = at;
-      at = EndOfRow(begin, end,
-                    header.has_value() ? absl::string_view(&header->separator, 1) : kSeparators,
-                    quoted);
-      if (at == end && !reader.ended()) {
-        at = begin;
-        break;
-      }
-      if (quoted) return reader.Error(begin, "a quote is not closed");
-      const absl::string_view row(begin, static_cast<size_t>(at - begin));
-      at += at < end ? 1 : 0;
-      if (absl::StripAsciiWhitespace(row).empty()) continue;
+      std::string unquoted;
+      const Row row =
+          header.has_value()
+              ? ReadRow(header->separator, begin, end, header->index, unquoted)
+              : ReadRow(
+                    SeparatorOf({begin, static_cast<size_t>(std::find(begin, end, '\n') - begin)}),
+                    begin, end, 0, unquoted);
+      if (row.end == end && !reader.ended()) break;
+      if (row.open) return reader.Error(begin, "a quote is not closed");
+      const absl::string_view text(begin, static_cast<size_t>(row.end - begin));
+      at = row.end + (row.end < end ? 1 : 0);
+      if (absl::StripAsciiWhitespace(text).empty()) continue;
       if (!header.has_value()) {
-        if (HasBareReturns(row)) {
+        if (HasBareReturns(text)) {
           return reader.Error(begin, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
         }
-        const absl::StatusOr<Header> found = ReadHeader(row, column);
+        const absl::StatusOr<Header> found = ReadHeader(text, column);
         if (!found.ok()) {
           return reader.Error(begin, found.status().message(), found.status().code());
         }
@@ -278,8 +274,9 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
         if (Numbers().Add(header->name).ok()) number = header->name;
         continue;
       }
-      const absl::Status status = AddCell(*header, absl::StripSuffix(row, "\r"), numbers);
-      if (!status.ok()) return reader.Error(begin, status.message());
+      if (absl::Status status = AddCell(*header, row, numbers); !status.ok()) {
+        return reader.Error(begin, status.message());
+      }
     }
     reader.Use(at);
   }
