@@ -15,7 +15,6 @@
 namespace histogram::cli {
 namespace {
 
-constexpr char kServerVariable[] = "HISTSVC_SERVER";
 constexpr char kEmpty[] = "must not be empty";
 
 CLI::Validator Number(bool zero_too) {
@@ -215,18 +214,6 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
     default:
       return error.what();
   }
-}
-
-std::vector<std::string> SuspiciousVariables(const std::vector<std::string>& names) {
-  std::vector<std::string> warnings;
-  for (const std::string& name : names) {
-    if (!absl::StartsWith(name, "HISTSVC_") || name == kServerVariable) continue;
-    if (Distance(name, kServerVariable) > 2) continue;
-    warnings.push_back(absl::StrCat("the environment variable ", name,
-                                    " is unknown and ignored; did you mean ", kServerVariable,
-                                    "?"));
-  }
-  return warnings;
 }
 
 }  // namespace histogram::cli

@@ -46,10 +46,6 @@ std::string Nearest(const std::string& text, const std::vector<std::string>& can
 // The error as one sentence. REQUIRES: app.parse threw `error`.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error);
 
-// A warning for each environment variable of `names` that looks like a misspelling of one of this
-// program's. Other names with its prefix may belong to the server or to others.
-std::vector<std::string> SuspiciousVariables(const std::vector<std::string>& names);
-
 }  // namespace histogram::cli
 
 #endif  // HISTOGRAM_CLIENT_CLI_ARGUMENTS_H_

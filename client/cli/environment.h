@@ -2,7 +2,6 @@
 #ifndef HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_
 #define HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_
 
-#include <functional>
 #include <ostream>
 #include <string>
 
@@ -20,8 +19,6 @@ struct Environment {
   Terminal out_terminal;
   Terminal err_terminal;
   std::string program = "histogram-client";  // the name that the user called
-  // Called before `bench` first connects, while gRPC has no threads. May be empty.
-  std::function<void()> before_load = {};
   std::string command = {};  // whose help a usage error names, set by Run; empty: the program's
   absl::Time deadline = absl::InfiniteFuture();  // of the command, set by Run
 };

@@ -15,9 +15,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "client/cli/app.h"
-#include "client/cli/arguments.h"
 #include "client/cli/files.h"
-#include "client/cli/render/text.h"
 
 namespace {
 
@@ -25,15 +23,6 @@ namespace {
 std::string ProgramName(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name == "histogram" ? "histogram" : "histogram-client";
-}
-
-std::vector<std::string> EnvironmentNames() {
-  std::vector<std::string> names;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    names.emplace_back(text.substr(0, text.find('=')));
-  }
-  return names;
 }
 
 // Writes to a descriptor at once and whole, which the standard streams do not where it is in
@@ -102,13 +91,7 @@ int main(int argc, char** argv) {
       histogram::cli::DetectTerminal(STDOUT_FILENO),
       histogram::cli::DetectTerminal(STDERR_FILENO),
       ProgramName(argv[0]),
-      // The load generator's threads each wait for the connections of their own queue. gRPC reads
-      // this when it starts.
-      [] { setenv("GRPC_POLL_STRATEGY", "poll,epoll1", 0); },
   };
-  for (const std::string& warning : histogram::cli::SuspiciousVariables(EnvironmentNames())) {
-    err << env.program << ": " << histogram::SafeText(warning) << "\n";
-  }
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
   if (!out) {
     err << env.program << ": cannot write to standard output: " << strerror(out_buffer.error())

@@ -13,7 +13,6 @@ namespace histogram::cli {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 TEST(Nearest, FindsWhatWasMistyped) {
   const std::vector<std::string> names = {"--statistics", "--server", "--rows", "--range"};
@@ -50,13 +49,6 @@ TEST(ListedValues, AreTheWordsOfATypesName) {
   EXPECT_THAT(listed("liveness|histogram.v1.X|backend/NAME"),
               ElementsAre("liveness", "histogram.v1.X"));
   EXPECT_THAT(listed("FILE"), ElementsAre());
-}
-
-TEST(SuspiciousVariables, AreNearlyThisProgramsOwn) {
-  EXPECT_THAT(SuspiciousVariables({"HISTSVC_SERVR", "HISTSVC_SERVERS", "HISTSVC_SERVER"}),
-              ElementsAre(HasSubstr("HISTSVC_SERVR is unknown"), HasSubstr("HISTSVC_SERVERS")));
-  EXPECT_THAT(SuspiciousVariables({"HISTSVC_LISTEN", "HISTSVC_LANES", "SERVER", "PATH"}),
-              ElementsAre());
 }
 
 TEST(HttpTarget, IsAnAddressOrAUrl) {

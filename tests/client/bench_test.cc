@@ -143,17 +143,6 @@ TEST_F(Bench, CtrlCWhileWarmingUp) {
   EXPECT_THAT(world_.err(), HasSubstr("nothing was measured"));
 }
 
-TEST_F(Bench, OnlyTheCommandPreparesForLoad) {
-  const FakeServer server;
-  int prepared = 0;
-  world_.env().before_load = [&] { ++prepared; };
-  EXPECT_EQ(world_.Run({"--server", server.address(), "compute", TestFile("bench", "abc")}), 0);
-  EXPECT_EQ(world_.Run({"--server", server.address(), "compute", "bench"}), 1);  // no such file
-  EXPECT_EQ(prepared, 0);
-  Run(server, {"--duration", "0.5"});
-  EXPECT_EQ(prepared, 1);
-}
-
 TEST_F(Bench, NoLineOfTheTerminalIsTooLong) {
   const FakeServer server;
   world_.env().err_terminal.interactive = true;

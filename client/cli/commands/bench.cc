@@ -36,12 +36,6 @@ Ctrl-C prints what was measured until then, and exits with 130. Without one
 successful request, with a wrong answer, or if the server goes away, the exit
 code is 1.)";
 
-client::LoadApi ApiOf(const std::string& name) {
-  return name == "compute"        ? client::LoadApi::kCompute
-         : name == "compute-many" ? client::LoadApi::kComputeMany
-                                  : client::LoadApi::kAccumulate;
-}
-
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 std::string Percentiles(const LatencyRecorder& latency,
@@ -75,7 +69,7 @@ std::string RenderErrors(const LoadResult& result, bool utf8) {
 }
 
 std::string DistributionOf(const BenchOptions& options) {
-  return options.float_bins > 0 ? "normal" : options.distribution;
+  return options.load.float_bins > 0 ? "normal" : options.load.distribution;
 }
 
 std::string FormatRate(double per_second) {
@@ -85,7 +79,8 @@ std::string FormatRate(double per_second) {
 
 // Whether the client could not begin its requests as they were due.
 bool FellBehind(const BenchOptions& options, const LoadResult& result) {
-  return static_cast<double>(result.begun) + 1 < 0.95 * options.rate * result.seconds;
+  return static_cast<double>(result.begun) + 1 <
+         0.95 * options.load.rate_per_second * result.seconds;
 }
 
 std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
@@ -96,13 +91,14 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
       Bold(terminal, absl::StrFormat("%s requests/s  %.3f GB/s", FormatRate(per_second),
                                      per_second * static_cast<double>(payload_bytes) / 1e9)) +
       "\n";
-  const std::string load = options.rate > 0
-                               ? absl::StrFormat("%g requests/s asked for", options.rate)
-                               : absl::StrCat(options.in_flight, " in flight",
-                                              options.connections == 1 ? "" : " on each");
+  const std::string load =
+      options.load.rate_per_second > 0
+          ? absl::StrFormat("%g requests/s asked for", options.load.rate_per_second)
+          : absl::StrCat(options.load.in_flight, " in flight",
+                         options.load.connections == 1 ? "" : " on each");
   absl::StrAppend(&text, options.api, " of ", FormatBytes(payload_bytes), ", ",
-                  DistributionOf(options), ", ", options.connections,
-                  options.connections == 1 ? " connection, " : " connections, ", load,
+                  DistributionOf(options), ", ", options.load.connections,
+                  options.load.connections == 1 ? " connection, " : " connections, ", load,
                   absl::StrFormat(", %.1f s\n", result.seconds));
   if (result.latency.count() > 0) {
     absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency, terminal.utf8), "\n");
@@ -113,14 +109,14 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                           "this client could begin %s requests/s of the %g asked for: its limit, "
                           "and not the server's\n",
                           FormatRate(static_cast<double>(result.begun) / result.seconds),
-                          options.rate);
+                          options.load.rate_per_second);
   }
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   for (std::string& line : lines) line = Hanging(line, 0, columns);
   text = absl::StrJoin(lines, "\n");
   if (result.errors > 0) {
     text += RenderErrors(result, terminal.utf8);
-  } else if (options.no_verify) {
+  } else if (!options.load.verify) {
     text += "answers were not verified\n";
   } else if (result.requests > 0) {
     text += "every answer was right\n";
@@ -136,17 +132,17 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"api", options.api},
       {"payload_bytes", payload_bytes},
       {"distribution", DistributionOf(options)},
-      {"float_bins", options.float_bins},
-      {"new_ranges", options.new_ranges},
-      {"connections", options.connections},
-      {"in_flight", options.in_flight},
-      {"rate", options.rate},
+      {"float_bins", options.load.float_bins},
+      {"new_ranges", options.load.new_ranges},
+      {"connections", options.load.connections},
+      {"in_flight", options.load.in_flight},
+      {"rate", options.load.rate_per_second},
       {"seconds", result.seconds},
       {"requests", result.requests},
       {"begun", result.begun},
       {"errors", result.errors},
       {"wrong", result.wrong},
-      {"verified", !options.no_verify},
+      {"verified", options.load.verify},
       {"interrupted", result.stopped},
       {"requests_per_second", result.requests_per_second()},
       {"gbps", result.requests_per_second() * static_cast<double>(payload_bytes) / 1e9},
@@ -218,30 +214,6 @@ absl::Status AskForLimit(const std::string& payload, uint64_t payload_bytes,
                    server.server, ", ", FormatBytes(limit), " (", FormatCount(limit), " bytes)"));
 }
 
-absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
-                                                    uint64_t payload_bytes,
-                                                    const ServerOptions& server,
-                                                    absl::Time deadline) {
-  const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(server);
-  if (!connect.ok()) return connect.status();
-  client::LoadOptions load;
-  load.server = server.server;
-  load.deadline = deadline;
-  load.connect = *connect;
-  load.api = ApiOf(options.api);
-  load.connections = options.connections;
-  load.in_flight = options.in_flight;
-  load.rate_per_second = options.rate;
-  load.duration_s = options.duration_s;
-  load.warm_up_s = options.warm_up_s;
-  load.payload_bytes = payload_bytes;
-  load.distribution = options.distribution;
-  load.float_bins = options.float_bins;
-  load.new_ranges = options.new_ranges;
-  load.verify = !options.no_verify;
-  return load;
-}
-
 // What is wrong with the outcome; empty: nothing.
 std::string Complaint(const client::LoadOptions& load, const LoadResult& result) {
   if (result.wrong > 0) {
@@ -277,33 +249,37 @@ void AddBench(CLI::App& app, BenchOptions& options) {
   AddValue(command, "--payload-bytes", options.payload, "BYTES",
            "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)");
   CLI::Option* const distribution =
-      AddChoice(command, "--distribution", options.distribution, client::LoadDistributions(),
+      AddChoice(command, "--distribution", options.load.distribution, client::LoadDistributions(),
                 "The distribution of the bytes (default uniform)");
-  CLI::Option* const float_bins = AddValue(command, "--float-bins", options.float_bins, "N",
+  CLI::Option* const float_bins = AddValue(command, "--float-bins", options.load.float_bins, "N",
                                            "Samples of f32, normally distributed, into N even bins "
                                            "over -4..4; else bytes, a bin for each value")
                                       ->transform(WholeNumber(1, 65536))
                                       ->excludes(distribution);
   command
-      .add_flag("--new-ranges", options.new_ranges,
+      .add_flag("--new-ranges", options.load.new_ranges,
                 "Another range, tiny bits apart, for each request")
       ->needs(float_bins);
-  AddValue(command, "--connections", options.connections, "N", "Connections, 1 to 1024 (default 1)")
+  AddValue(command, "--connections", options.load.connections, "N",
+           "Connections, 1 to 1024 (default 1)")
       ->transform(WholeNumber(1, 1024));
-  AddValue(command, "--in-flight", options.in_flight, "N",
+  AddValue(command, "--in-flight", options.load.in_flight, "N",
            "Unanswered requests of each connection (default 8)")
       ->transform(WholeNumber(1, 65536));
-  AddValue(command, "--rate", options.rate, "PER_SECOND",
+  AddValue(command, "--rate", options.load.rate_per_second, "PER_SECOND",
            "Begin this many requests a second, even if earlier ones are not "
            "answered (--api compute only); a latency counts from when its request "
            "was due (default: as fast as answers come)")
       ->transform(PositiveNumber());
-  AddValue(command, "--duration", options.duration_s, "SECONDS", "Seconds to measure (default 10)")
+  AddValue(command, "--duration", options.load.duration_s, "SECONDS",
+           "Seconds to measure (default 10)")
       ->transform(PositiveNumber());
-  AddValue(command, "--warm-up", options.warm_up_s, "SECONDS",
+  AddValue(command, "--warm-up", options.load.warm_up_s, "SECONDS",
            "Seconds of load before that (default 1)")
       ->transform(NonNegativeNumber());
-  command.add_flag("--no-verify", options.no_verify, "Do not compare the counts of each answer");
+  command.add_flag_callback(
+      "--no-verify", [&options] { options.load.verify = false; },
+      "Do not compare the counts of each answer");
   AddOutputOptions(command, options.output, {"table", "json"});
 }
 
@@ -314,25 +290,33 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
                                         "4096 or 64KiB, not \"",
                                         options.payload, "\""));
   }
-  const absl::Time deadline = DeadlineOf(server);
-  if (env.before_load) env.before_load();
+  // The load generator's threads each wait for the connections of their own queue. gRPC reads this
+  // when it starts.
+  setenv("GRPC_POLL_STRATEGY", "poll,epoll1", 0);
   if (absl::Status s = AskForLimit(options.payload, *payload_bytes, server); !s.ok()) {
     return Fail(env, s.message());
   }
-  absl::StatusOr<client::LoadOptions> load =
-      MakeLoadOptions(options, *payload_bytes, server, deadline);
-  if (!load.ok()) return Fail(env, load.status().message());
+  const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(server);
+  if (!connect.ok()) return Fail(env, connect.status().message());
+  client::LoadOptions load = options.load;
+  load.server = server.server;
+  load.deadline = DeadlineOf(server);
+  load.connect = *connect;
+  load.api = options.api == "compute"        ? client::LoadApi::kCompute
+             : options.api == "compute-many" ? client::LoadApi::kComputeMany
+                                             : client::LoadApi::kAccumulate;
+  load.payload_bytes = *payload_bytes;
   const InterruptFlag interrupt;
   StatusLine line(env.err, env.err_terminal);
-  load->stop = [&] {
+  load.stop = [&] {
     if (interrupt.raised()) line.Show("waiting for the answers under way; Ctrl-C: give up");
     return interrupt.raised();
   };
-  load->on_progress = [&](const client::LoadProgress& progress) {
+  load.on_progress = [&](const client::LoadProgress& progress) {
     line.Show(ProgressText(progress, env.err_terminal.utf8));
   };
   line.Show("warming up");
-  const absl::StatusOr<LoadResult> result = client::RunLoad(*load);
+  const absl::StatusOr<LoadResult> result = client::RunLoad(load);
   line.Clear();
   if (absl::IsInvalidArgument(result.status())) {
     return UsageError(env, result.status().message());
@@ -354,10 +338,11 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
           : RenderTable(options, *payload_bytes, *result, OutputTerminal(env, options.output)));
   if (code != kSuccess) return code;
   if (result->stopped) {
-    Fail(env, absl::StrFormat("%s after %.1f of %g s", why, result->seconds, options.duration_s));
+    Fail(env,
+         absl::StrFormat("%s after %.1f of %g s", why, result->seconds, options.load.duration_s));
     return stopped_code;
   }
-  const std::string complaint = Complaint(*load, *result);
+  const std::string complaint = Complaint(load, *result);
   return complaint.empty() ? kSuccess : Fail(env, complaint);
 }
 

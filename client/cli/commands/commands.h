@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/connection.h"
 #include "client/cli/environment.h"
+#include "client/load/load_generator.h"
 #include "forms/options.h"
 
 namespace CLI {
@@ -43,15 +44,7 @@ struct HealthOptions {
 struct BenchOptions {
   std::string api = "compute";
   std::string payload = "64KiB";
-  std::string distribution = "uniform";
-  uint32_t float_bins = 0;  // 0: bytes
-  bool new_ranges = false;
-  uint32_t connections = 1;
-  uint32_t in_flight = 8;
-  double rate = 0;
-  double duration_s = 10;
-  double warm_up_s = 1;
-  bool no_verify = false;
+  client::LoadOptions load = {};  // all but the server, the API and the size of a payload
   OutputOptions output = {};
 };
 
