@@ -92,10 +92,7 @@ with exit code 130; it prints nothing of what it has counted.)";
 
 constexpr char kComputeFooter[] = R"(Examples:
   histogram-client compute book.txt                    a row for each byte value
-  histogram-client compute book.txt --alphabet a:26:6  letters, six to a bin
-  histogram-client compute *.bin --bins 16 --statistics --format json
   tar c folder | histogram-client compute -            a pipe, of any length
-  histogram-client compute book.txt --format svg -o book.svg
   histogram-client compute book.txt --server unix:/run/histogram.sock)";
 
 constexpr char kImageFooter[] = R"(Examples:
@@ -124,8 +121,7 @@ constexpr char kServerGroup[] = "Server";
 
 struct Options {
   ServerOptions server;
-  ComputeOptions count;
-  ComputeOptions compute;
+  ComputeOptions compute;  // of count and compute
   ImageOptions image;
   OutputOptions describe;
   HealthOptions health;
@@ -368,7 +364,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   app.fallthrough();
   AddServerOptions(app, options.server);
   AddCompute(app, "count", "Count files or standard input, in this process or by --server",
-             kCountFooter, options.count);
+             kCountFooter, options.compute);
   AddCompute(app, "compute", "Count files or standard input by a server", kComputeFooter,
              options.compute);
   AddImage(app, options.image);
@@ -393,8 +389,9 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   env.command = HelpFor(app, "");
   env.deadline = DeadlineOf(options.server);
   try {
-    if (app.got_subcommand("count")) return RunCompute(options.count, options.server, env);
-    if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);
+    if (app.got_subcommand("count") || app.got_subcommand("compute")) {
+      return RunCompute(options.compute, options.server, env);
+    }
     if (app.got_subcommand("image")) return RunImage(options.image, options.server, env);
     if (app.got_subcommand("bench")) return RunBench(options.bench, options.server, env);
     if (app.got_subcommand("describe")) return RunDescribe(options.describe, options.server, env);

@@ -19,11 +19,6 @@ namespace {
 
 constexpr size_t kReadStep = size_t{1} << 20;
 
-absl::Status FileError(const char* what, const std::string& path) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot ", what, " ", SafeText(path), ": ", strerror(errno)));
-}
-
 // For poll, whose int of milliseconds 25 days overflow: an hour at most.
 int MillisecondsUntil(absl::Time deadline) {
   const absl::Duration left =
@@ -51,6 +46,16 @@ absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline
 }
 
 }  // namespace
+
+absl::Status FileError(const char* what, const std::string& path) {
+  const int error = errno;
+  // A shell hands a pattern on as it is where no file matches it.
+  if (error == ENOENT && path.find_first_of("*?[") != std::string::npos) {
+    return absl::FailedPreconditionError(absl::StrCat("no file matches ", SafeText(path)));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot ", what, " ", SafeText(path), ": ", strerror(error)));
+}
 
 absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
                                  absl::Time deadline, std::optional<uint64_t> offset) {

@@ -14,6 +14,9 @@
 
 namespace histogram::cli {
 
+// "cannot WHAT PATH: " and what errno says.
+absl::Status FileError(const char* what, const std::string& path);
+
 // All of a file, or its first `bytes_max` bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      absl::Time deadline = absl::InfiniteFuture(),

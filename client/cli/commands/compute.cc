@@ -14,10 +14,10 @@
 #include "client/cli/commands/numbers.h"
 #include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
-#include "client/cli/render/export.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
+#include "forms/json.h"
 #include "forms/options.h"
 
 namespace histogram::cli {

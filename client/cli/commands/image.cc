@@ -12,11 +12,10 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/files.h"
-#include "client/cli/render/cut_off.h"
-#include "client/cli/render/export.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
+#include "forms/json.h"
 
 namespace histogram::cli {
 namespace {

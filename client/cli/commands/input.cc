@@ -7,33 +7,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
-namespace {
-
-absl::Status CannotOpen(const std::string& path) {
-  const int error = errno;
-  // A shell hands a pattern on as it is where no file matches it.
-  if (error == ENOENT && path.find_first_of("*?[") != std::string::npos) {
-    return absl::FailedPreconditionError(absl::StrCat("no file matches ", SafeText(path)));
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot open ", SafeText(path), ": ", strerror(error)));
-}
-
-}  // namespace
 
 absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
   if (input.bytes.has_value()) return input.bytes->size();
   if (input.path == "-") return std::nullopt;
   struct stat info = {};
-  if (stat(input.path.c_str(), &info) != 0) return CannotOpen(input.path);
+  if (stat(input.path.c_str(), &info) != 0) return FileError("open", input.path);
   if (S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(
         absl::StrCat(SafeText(input.path), " is a directory; name its files"));
@@ -57,14 +42,14 @@ absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
   // Without O_NONBLOCK a FIFO that has no writer yet blocks past any deadline.
   const int file =
       owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK) : standard_input;
-  if (file < 0) return CannotOpen(input.path);
+  if (file < 0) return FileError("open", input.path);
   InputFile opened(new int(file), [owned](const int* descriptor) {
     if (owned) close(*descriptor);
     delete descriptor;
   });
   (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
   if (input.begin > 0 && lseek(file, static_cast<off_t>(input.begin), SEEK_SET) < 0) {
-    return CannotOpen(input.path);
+    return FileError("open", input.path);
   }
   return opened;
 }

@@ -9,9 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <set>
@@ -284,10 +282,7 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   if (**size < counted) return CutOff(input);
   const size_t bytes = counted + input.begin;
   void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, **file, 0);
-  if (memory == MAP_FAILED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot map ", SafeText(input.name), ": ", strerror(errno)));
-  }
+  if (memory == MAP_FAILED) return FileError("map", input.name);
   const absl::Cleanup unmap = [&] { munmap(memory, bytes); };
   const SayCutOff guard(CutOff(input));
   const std::span samples(static_cast<const std::byte*>(memory), bytes);

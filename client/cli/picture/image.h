@@ -39,8 +39,7 @@ absl::Status CheckHead(absl::string_view head);
 // INVALID_ARGUMENT: the message says what is wrong with the file. Data after the picture, such as a
 // second picture, is an error, but for the end of a line.
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes);
-// These take the picture off the front of `bytes`.
-absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes);
+// Takes the picture off the front of `bytes`.
 absl::StatusOr<Image> DecodePng(absl::string_view& bytes);
 
 // Encodes one channel of 8 bits. The PNG has one bit for each pixel: whether the value is not 0.

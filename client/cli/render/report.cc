@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -34,6 +35,16 @@ std::string InProcessText(const Report& report, bool utf8) {
   }
   if (report.threads > 1) absl::StrAppend(&text, ", ", report.threads, " threads");
   return text;
+}
+
+std::string CsvField(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
 }
 
 }  // namespace
@@ -121,6 +132,27 @@ std::string ReceiptText(const Report& report, bool utf8) {
                                   receipt.backend().empty() ? "" : " on ", receipt.backend());
   if (!stages.empty()) absl::StrAppend(&text, ": ", absl::StrJoin(stages, ", "));
   return SafeText(text);
+}
+
+std::string ReportsToCsv(const std::vector<Report>& reports) {
+  std::string csv = "source,bin,lower,upper,count\n";
+  for (const Report& report : reports) {
+    const std::string source = CsvField(SafeText(report.source));
+    const std::vector<double> edges = EdgesOf(report);
+    for (size_t bin = 0; bin + 1 < edges.size(); ++bin) {
+      // As JSON writes them: the shortest text that reads back as the same number.
+      absl::StrAppend(&csv, source, ",", bin, ",", nlohmann::json(edges[bin]).dump(), ",",
+                      nlohmann::json(edges[bin + 1]).dump(), ",",
+                      report.histogram.counts(static_cast<int>(bin)), "\n");
+    }
+    absl::StrAppend(&csv, source, ",below,,,", report.histogram.below(), "\n");
+    absl::StrAppend(&csv, source, ",above,,,", report.histogram.above(), "\n");
+    absl::StrAppend(&csv, source, ",ignored,,,", report.histogram.ignored(), "\n");
+    if (report.histogram.nan() > 0) {
+      absl::StrAppend(&csv, source, ",nan,,,", report.histogram.nan(), "\n");
+    }
+  }
+  return csv;
 }
 
 }  // namespace histogram::cli

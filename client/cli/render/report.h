@@ -1,4 +1,4 @@
-// A report's texts for people. Thread-safe: no state.
+// A report's texts for people, and reports as CSV. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
 
@@ -26,6 +26,11 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
 std::vector<std::string> StatisticsTexts(const Report& report);
 // What ran, and how long each stage took.
 std::string ReceiptText(const Report& report, bool utf8);
+
+// source,bin,lower,upper,count (RFC 4180, lines end in \n). After the bins of a source come its
+// rows below, above, ignored and, if not 0, nan. So the counts of each source add up to its
+// samples.
+std::string ReportsToCsv(const std::vector<Report>& reports);
 
 }  // namespace histogram::cli
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/render/cut_off.h"
+#include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -47,12 +47,9 @@ std::string Escape(const std::string& text) {
       {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
-// Two decimals, without trailing zeros.
+// Two decimals, without trailing zeros and without minus zero.
 std::string Px(double value) {
-  std::string text = absl::StrFormat("%.2f", value);
-  while (text.back() == '0') text.pop_back();
-  if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
+  return absl::StrFormat("%.9g", std::round(value * 100) / 100 + 0.0);
 }
 
 // `most`: of the axis, which has one unit for all its numbers.
