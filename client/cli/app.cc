@@ -109,8 +109,7 @@ constexpr char kDescribeFooter[] = R"(Examples:
 constexpr char kHealthFooter[] = R"(Examples:
   histogram-client health                    the server as a whole
   histogram-client health backend/cpu --server host:50051
-  histogram-client health --http host:9464   /readyz of the metrics port
-  histogram-client health --http http://host:9464/healthz)";
+  histogram-client health --http host:9464   /readyz of the metrics port)";
 
 constexpr char kCompletionFooter[] = R"(Examples:
   source <(histogram-client completion bash)
@@ -226,9 +225,8 @@ void AddOthers(CLI::App& app, Options& options) {
       .add_option("service", options.health.service,
                   "What to ask about (default: the server as a whole)")
       ->type_name("liveness|histogram.v1.HistogramService|backend/NAME");
-  AddValue(health, "--http", options.health.http, "HOST:PORT|URL",
-           "Ask the metrics port instead, which needs no certificate and no token; "
-           "for /readyz, unless a URL names another path")
+  AddValue(health, "--http", options.health.http, "HOST:PORT",
+           "Ask /readyz of the metrics port instead, which needs no certificate and no token")
       ->excludes("service");
   CLI::App& completion = *app.add_subcommand("completion", "Print the completion script for bash")
                               ->footer(kCompletionFooter);

@@ -1,4 +1,4 @@
-// Checks of option values, suggestions, and where `health --http` looks.
+// Checks of option values, and suggestions.
 #include "client/cli/arguments.h"
 
 #include <gmock/gmock.h>
@@ -6,8 +6,6 @@
 
 #include <string>
 #include <vector>
-
-#include "client/cli/commands/http_health.h"
 
 namespace histogram::cli {
 namespace {
@@ -49,27 +47,6 @@ TEST(ListedValues, AreTheWordsOfATypesName) {
   EXPECT_THAT(listed("liveness|histogram.v1.X|backend/NAME"),
               ElementsAre("liveness", "histogram.v1.X"));
   EXPECT_THAT(listed("FILE"), ElementsAre());
-}
-
-TEST(HttpTarget, IsAnAddressOrAUrl) {
-  const auto parsed = [](const std::string& text) {
-    const auto target = ParseHttpTarget(text);
-    return target.ok() ? target->host + " " + target->port + " " + target->path : "";
-  };
-  EXPECT_EQ(parsed("host:9464"), "host 9464 /readyz");
-  EXPECT_EQ(parsed("[::1]:9464"), "::1 9464 /readyz");
-  EXPECT_EQ(parsed("http://host:9464"), "host 9464 /readyz");
-  EXPECT_EQ(parsed("http://host:9464/"), "host 9464 /readyz");
-  EXPECT_EQ(parsed("http://[::1]:9464/healthz"), "::1 9464 /healthz");
-  EXPECT_EQ(parsed("http://host/readyz"), "host 80 /readyz");
-  EXPECT_EQ(parsed("http://[::1]"), "::1 80 /readyz");
-  EXPECT_EQ(parsed("HTTP://host:1/"), "host 1 /readyz");
-  for (const char* const bad :
-       {"", "host", "host:", ":9464", "host:0", "host:x", "host:65536", "https://host:1", "http://",
-        "http://:1/", "host:9464/readyz", "::1", "::1:9464", "[::1]", "ftp://host:1", "host:1 ",
-        "http://host:1/a b", "http://host:1/\r\nEvil: 1"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(ParseHttpTarget(bad).status())) << bad;
-  }
 }
 
 }  // namespace

@@ -1,15 +1,27 @@
-#include <algorithm>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "client/channel.h"
 #include "client/cli/commands/commands.h"
-#include "client/cli/commands/http_health.h"
+#include "client/cli/files.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
@@ -132,10 +144,98 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
   return text;
 }
 
+constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
+
+// Why the last operation of a socket failed. One that took too long fails with EAGAIN, and
+// connect(2) with EINPROGRESS.
+absl::Status SocketError(const std::string& address) {
+  if (errno == EAGAIN || errno == EINPROGRESS) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("no answer from ", SafeText(address), " in time"));
+  }
+  return absl::UnavailableError(
+      absl::StrCat("no answer from ", SafeText(address), ": ", strerror(errno)));
+}
+
+// Connecting and sending end by the deadline. False if it has passed.
+bool LimitTime(int file, absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) return true;
+  const absl::Duration left = deadline - absl::Now();
+  errno = EAGAIN;
+  if (left < absl::Microseconds(1)) return false;
+  const timeval timeout = absl::ToTimeval(left);
+  return setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
+}
+
+// All that comes until the other side closes, cut at kAnswerBytesMax.
+absl::StatusOr<std::string> Ask(const addrinfo& where, const std::string& request,
+                                const std::string& address, absl::Time deadline) {
+  const int file = socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol);
+  if (file < 0) return SocketError(address);
+  const absl::Cleanup close_file = [file] { close(file); };
+  if (!LimitTime(file, deadline) || connect(file, where.ai_addr, where.ai_addrlen) != 0 ||
+      send(file, request.data(), request.size(), MSG_NOSIGNAL) < 0) {
+    return SocketError(address);
+  }
+  std::string text(kAnswerBytesMax, '\0');
+  const auto bytes = ReadFully(file, absl::MakeSpan(text), address, deadline);
+  if (!bytes.ok()) {
+    if (absl::IsDeadlineExceeded(bytes.status())) errno = EAGAIN;
+    return SocketError(address);
+  }
+  text.resize(*bytes);
+  return text;
+}
+
+struct HttpAnswer {
+  int status = 0;    // HTTP's: 200, 503, ...
+  std::string body;  // its first 4 KiB
+};
+
+absl::StatusOr<HttpAnswer> Parse(absl::string_view text, const std::string& address) {
+  HttpAnswer answer;
+  if ((!absl::ConsumePrefix(&text, "HTTP/1.1 ") && !absl::ConsumePrefix(&text, "HTTP/1.0 ")) ||
+      !absl::SimpleAtoi(text.substr(0, 3), &answer.status)) {
+    return absl::UnavailableError(
+        absl::StrCat("what answers at ", SafeText(address), " does not speak HTTP"));
+  }
+  const size_t end = text.find("\r\n\r\n");
+  if (end != absl::string_view::npos) answer.body = std::string(text.substr(end + 4));
+  return answer;
+}
+
+// Asks the port for metrics at HOST:PORT whether the server is ready. It always speaks plain HTTP,
+// so the request needs no certificate and no token.
+absl::StatusOr<HttpAnswer> GetReadiness(const std::string& address, absl::Time deadline) {
+  if (absl::Status status = client::CheckAddress(address); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("--http: ", status.message()));
+  }
+  const size_t colon = address.rfind(':');
+  const std::string port = address.substr(colon + 1);
+  absl::string_view host = absl::string_view(address).substr(0, colon);
+  if (absl::ConsumePrefix(&host, "[")) host.remove_suffix(1);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(std::string(host).c_str(), port.c_str(), &hints, &found);
+      error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot find the host ", SafeText(host), ": ", gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  const std::string request =
+      absl::StrCat("GET /readyz HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
+  absl::StatusOr<std::string> text = absl::UnavailableError("no address");
+  for (const addrinfo* each = found; each != nullptr && !text.ok(); each = each->ai_next) {
+    text = Ask(*each, request, address, deadline);
+  }
+  if (!text.ok()) return text.status();
+  return Parse(*text, address);
+}
+
 int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
-  if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
-  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, DeadlineOf(server));
+  const absl::StatusOr<HttpAnswer> answer = GetReadiness(options.http, DeadlineOf(server));
   if (!answer.ok()) return Fail(env, answer.status().message());
   env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
   if (answer->status == 200) return kSuccess;
