@@ -21,10 +21,9 @@ namespace histogram::cli {
 namespace {
 
 struct Picture {
-  Image image;                     // whose channels have names, and their samples no more
-  std::vector<std::string> names;  // the channels', and for colours that of the luminance
-  std::vector<Report> reports;     // one of each name
-  size_t grey = 0;                 // the report that the threshold is of
+  Image image;                  // whose channels have names, and their samples no more
+  std::vector<Report> reports;  // one of each channel
+  size_t grey = 0;              // the channel that the threshold is of
 };
 
 std::optional<double> ThresholdOf(const Picture& picture) {
@@ -53,7 +52,7 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
                    FormatCount(uint64_t{picture.image.width} * picture.image.height), " pixels");
   panel.edges = EdgesOf(picture.reports[0]);
   for (size_t i = 0; i < picture.reports.size(); ++i) {
-    const std::string& name = picture.names[i];
+    const std::string& name = picture.image.channels[i].name;
     const auto& counts = picture.reports[i].histogram.counts();
     panel.series.push_back({name, Colour(name), {counts.begin(), counts.end()}});
   }
@@ -65,8 +64,8 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
 
 std::string RenderImageJson(const Picture& picture, const std::string& file) {
   nlohmann::ordered_json json = ReportsToJson(picture.reports);
-  for (size_t i = 0; i < picture.names.size(); ++i) {
-    json["histograms"][i]["channel"] = picture.names[i];
+  for (size_t i = 0; i < picture.reports.size(); ++i) {
+    json["histograms"][i]["channel"] = picture.image.channels[i].name;
   }
   json["image"] = {{"source", SafeText(file)},
                    {"format", picture.image.format},
@@ -109,7 +108,7 @@ std::string RenderChannels(const Picture& picture, const Terminal& terminal) {
   bool cut_off = false;
   for (size_t c = 0; c < picture.reports.size(); ++c) {
     const v1::Statistics& s = picture.reports[c].histogram.statistics();
-    rows.push_back({picture.names[c], Optional(s.has_mean(), s.mean()),
+    rows.push_back({picture.image.channels[c].name, Optional(s.has_mean(), s.mean()),
                     Optional(s.has_standard_deviation(), s.standard_deviation()),
                     Optional(s.has_median(), s.median()),
                     Optional(s.has_entropy_bits(), s.entropy_bits()),
@@ -132,10 +131,7 @@ std::string RenderChannels(const Picture& picture, const Terminal& terminal) {
 std::string RenderImageTable(const Picture& picture, const std::string& file, Terminal terminal) {
   terminal.columns = std::min(terminal.columns, 120);
   const auto columns = static_cast<size_t>(terminal.columns);
-  const std::string facts = absl::StrCat(": ", Size(picture.image));
-  const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
-  std::string text =
-      absl::StrCat(Bold(terminal, Truncate(SafeText(file), room, terminal.utf8)), facts, "\n\n");
+  std::string text = RenderTitle(file, Size(picture.image), terminal);
   text += RenderChannels(picture, terminal);
   const Report& grey = picture.reports[picture.grey];
   if (const auto threshold = ThresholdOf(picture); threshold.has_value()) {
@@ -144,8 +140,8 @@ std::string RenderImageTable(const Picture& picture, const std::string& file, Te
       dark += grey.histogram.counts(value);
     }
     text +=
-        Wrap({absl::StrCat("Otsu's threshold of ", picture.names[picture.grey], " is ",
-                           FormatNumber(*threshold)),
+        Wrap({absl::StrCat("Otsu's threshold of ", picture.image.channels[picture.grey].name,
+                           " is ", FormatNumber(*threshold)),
               absl::StrCat(FormatShare(dark, grey.histogram.samples()), " of the pixels dark"),
               absl::StrCat(FormatShare(grey.histogram.samples() - dark, grey.histogram.samples()),
                            " light")},
@@ -156,7 +152,7 @@ std::string RenderImageTable(const Picture& picture, const std::string& file, Te
   return text;
 }
 
-// `grey`: GreyOf the picture.
+// `grey`: the channel of the threshold, with its samples.
 absl::Status Binarize(const Picture& picture, const Channel& grey, const std::string& path,
                       absl::Time deadline) {
   const auto threshold = ThresholdOf(picture);
@@ -213,21 +209,14 @@ v1::Spec SpecOf(const Image& image) {
   return spec;
 }
 
-// `grey`: GreyOf the image, where it has colours. `name`: of its file.
-absl::StatusOr<Picture> CountPicture(Image image, Channel grey, const std::string& name,
+// `name`: of its file.
+absl::StatusOr<Picture> CountPicture(Image image, size_t grey, const std::string& name,
                                      const ServerOptions& server, Environment& env) {
-  Picture picture;
   std::vector<Input> inputs;
-  const auto add = [&](Channel& channel) {
-    picture.names.push_back(channel.name);
+  for (Channel& channel : image.channels) {
     inputs.push_back({absl::StrCat(name, ": ", channel.name), "", std::move(channel.values)});
-  };
-  for (Channel& channel : image.channels) add(channel);
-  if (image.channels.size() >= 3) {
-    picture.grey = inputs.size();
-    add(grey);
   }
-  picture.image = std::move(image);
+  Picture picture = {std::move(image), {}, grey};
   auto results = CountInputs(server, SpecOf(picture.image), std::move(inputs), env);
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
@@ -262,11 +251,11 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   }
   absl::StatusOr<Image> image = ReadPicture(file, name, DeadlineOf(server), env.standard_input);
   if (!image.ok()) return Fail(env, image.status().message());
-  Channel grey;  // a copy only of what is used
-  if (image->channels.size() >= 3 || !options.binarize.empty()) grey = GreyOf(*image);
-  const Channel kept = options.binarize.empty() ? Channel() : grey;
-  const absl::StatusOr<Picture> picture =
-      CountPicture(*std::move(image), std::move(grey), name, server, env);
+  const bool colours = image->channels.size() >= 3;
+  if (colours) image->channels.push_back(GreyOf(*image));
+  const size_t grey = colours ? image->channels.size() - 1 : 0;
+  const Channel kept = options.binarize.empty() ? Channel() : image->channels[grey];
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), grey, name, server, env);
   if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), server));
   if (!options.binarize.empty()) {
     if (absl::Status status = Binarize(*picture, kept, options.binarize, env.deadline);

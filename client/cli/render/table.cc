@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kRowsWithoutGrouping = 100;
 constexpr size_t kRowsGrouped = 32;
 constexpr size_t kBinsWithoutFolding = 32;
-constexpr size_t kColumnsMax = 120;
+constexpr int kColumnsMax = 120;
 constexpr size_t kBarMin = 6;
 
 struct Row {
@@ -222,13 +222,20 @@ std::string RenderRows(const std::vector<std::vector<std::string>>& rows,
   return text;
 }
 
+std::string RenderTitle(const std::string& source, const std::string& facts,
+                        const Terminal& terminal) {
+  const size_t columns = std::max(static_cast<size_t>(terminal.columns), facts.size() + 10);
+  return absl::StrCat(
+      Bold(terminal, Truncate(SafeText(source), columns - facts.size() - 2, terminal.utf8)), ": ",
+      facts, "\n\n");
+}
+
 std::string RenderTable(const Report& report, const TableOptions& options) {
-  const Terminal& terminal = options.terminal;
-  const size_t columns = std::min(static_cast<size_t>(terminal.columns), kColumnsMax);
-  const std::string facts = absl::StrCat(": ", SamplesText(report), ", ", BinsText(report));
-  const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
-  std::string text = absl::StrCat(
-      Bold(terminal, Truncate(SafeText(report.source), room, terminal.utf8)), facts, "\n\n");
+  Terminal terminal = options.terminal;
+  terminal.columns = std::min(terminal.columns, kColumnsMax);
+  const auto columns = static_cast<size_t>(terminal.columns);
+  std::string text = RenderTitle(
+      report.source, absl::StrCat(SamplesText(report), ", ", BinsText(report)), terminal);
   const Layout layout = LayOut(report.histogram, options.rows);
   text += RenderLines(MakeLines(report, layout, terminal), terminal, columns);
   const std::vector<std::string> statistics = StatisticsTexts(report);

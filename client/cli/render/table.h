@@ -23,6 +23,10 @@ struct TableOptions {
 // No line is wider than a terminal of 40 columns or more.
 std::string RenderTable(const Report& report, const TableOptions& options);
 
+// "SOURCE: FACTS" and an empty line. The source's name gives way where both are too long.
+std::string RenderTitle(const std::string& source, const std::string& facts,
+                        const Terminal& terminal);
+
 // Columns as wide as they need to be, the last one broken where the terminal ends; the first row is
 // the heading. In a terminal that is too narrow for the others each row is a list of its values
 // behind their headings.
