@@ -1,5 +1,3 @@
-#include "client/cli/commands/local.h"
-
 #include <histogram/sample_statistics.h>
 #include <histogram/tally.h>
 #include <histogram/typed.h>
@@ -25,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
@@ -78,7 +77,6 @@ class LocalCounter {
         standard_input_(standard_input),
         deadline_(deadline),
         progress_(progress),
-        sizes_(inputs.size()),
         counted_(inputs.size(), Counted(plan)) {}
 
   std::vector<Counted> Run() {
@@ -98,35 +96,35 @@ class LocalCounter {
   }
 
  private:
-  // Looks at the inputs' sizes; returns how many threads are useful.
+  struct Piece {
+    size_t input = 0;
+    std::optional<uint64_t> offset = std::nullopt;  // absent: all that comes, in its order
+    uint64_t bytes = kToTheEnd;
+  };
+
+  // Cuts the inputs into pieces; returns how many threads are useful.
   uint64_t Begin() {
-    uint64_t pieces = 0;
-    std::optional<uint64_t> total = 0;
+    bool all_known = true;
     uint64_t known = 0;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const auto size = SizeOf(inputs_[i]);
       if (!size.ok()) {
         absl::MutexLock lock(&mutex_);
         counted_[i].status = size.status();
-        continue;
+      } else if (!size->has_value()) {
+        pieces_.push_back({i, std::nullopt, inputs_[i].limit});
+        all_known = false;
+      } else {
+        known += **size;
+        for (uint64_t at = 0; at == 0 || at < **size; at += kPieceBytes) {
+          pieces_.push_back({i, at, std::min(kPieceBytes, **size - at)});
+        }
       }
-      sizes_[i] = *size;
-      pieces += size->value_or(0) / kPieceBytes + 1;
-      known += size->value_or(0);
-      if (!size->has_value()) total.reset();
     }
-    if (total.has_value()) total = known;
     progress_.Begin(inputs_.size() == 1 ? inputs_[0].name : absl::StrCat(inputs_.size(), " inputs"),
-                    total);
-    return std::min(pieces, 1 + known / kThreadBytesMin);
+                    all_known ? std::optional(known) : std::nullopt);
+    return std::min<uint64_t>(pieces_.size(), 1 + known / kThreadBytesMin);
   }
-
-  struct Piece {
-    size_t input = 0;
-    InputFile file = nullptr;                       // null: the input's bytes are in memory
-    std::optional<uint64_t> offset = std::nullopt;  // absent: all that comes, in its order
-    uint64_t bytes = kToTheEnd;
-  };
 
   // Adding up a block's counters should cost little of counting it.
   static size_t BlockBytes(const Plan& plan) {
@@ -134,59 +132,30 @@ class LocalCounter {
                               kBlockBytes, kPieceBytes);
   }
 
-  std::optional<Piece> Claim() {
-    absl::MutexLock lock(&mutex_);
-    for (; at_ < inputs_.size(); NextInput()) {
-      if (!counted_[at_].status.ok()) continue;
-      const Input& input = inputs_[at_];
-      if (!input.bytes.has_value() && file_ == nullptr) {
-        absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
-        if (!file.ok()) {
-          counted_[at_].status = file.status();
-          continue;
-        }
-        file_ = *std::move(file);
-      }
-      Piece piece = {at_, file_};
-      piece.bytes = input.limit;
-      if (sizes_[at_].has_value()) {
-        piece.offset = offset_;
-        piece.bytes = std::min(kPieceBytes, *sizes_[at_] - offset_);
-        offset_ += piece.bytes;
-      }
-      if (!piece.offset.has_value() || offset_ >= *sizes_[at_]) NextInput();
-      return piece;
-    }
-    return std::nullopt;
-  }
-
-  void NextInput() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    ++at_;
-    offset_ = 0;
-    file_.reset();
-  }
-
   void Work(size_t thread) {
     std::string buffer;
-    while (const std::optional<Piece> piece = Claim()) {
+    for (size_t at = next_++; at < pieces_.size(); at = next_++) {
       Counted counted(plan_);
       counted.begin = absl::Now();
       counted.threads = {thread};
-      counted.status = CountPiece(*piece, thread == 0, buffer, counted);
+      counted.status = CountPiece(pieces_[at], thread == 0, buffer, counted);
       counted.end = absl::Now();
       absl::MutexLock lock(&mutex_);
-      counted_[piece->input].Add(counted);
+      counted_[pieces_[at].input].Add(counted);
     }
   }
 
   // `draws`: whether this thread draws the progress.
   absl::Status CountPiece(const Piece& piece, bool draws, std::string& buffer, Counted& counted) {
     const Input& input = inputs_[piece.input];
+    absl::StatusOr<InputFile> file = nullptr;
+    if (!input.bytes.has_value()) file = OpenInput(input, standard_input_);
+    if (!file.ok()) return file.status();
     for (uint64_t done = 0; done < piece.bytes;) {
       if (absl::Now() > deadline_) return absl::DeadlineExceededError("");
       const size_t room = static_cast<size_t>(std::min<uint64_t>(block_bytes_, piece.bytes - done));
       absl::string_view block;
-      if (piece.file == nullptr) {
+      if (input.bytes.has_value()) {
         block = absl::string_view(*input.bytes).substr(*piece.offset + done, room);
       } else {
         buffer.resize(block_bytes_);
@@ -194,8 +163,8 @@ class LocalCounter {
         if (offset.has_value()) *offset += input.begin + done;
         const absl::Span<char> into = absl::MakeSpan(buffer).first(room);
         const absl::StatusOr<size_t> bytes =
-            offset.has_value() ? ReadFully(*piece.file, into, input.name, deadline_, offset)
-                               : ReadNext(input, *piece.file, into, done, deadline_);
+            offset.has_value() ? ReadFully(**file, into, input.name, deadline_, offset)
+                               : ReadNext(input, **file, into, done, deadline_);
         if (!bytes.ok()) return bytes.status();
         block = absl::string_view(buffer).substr(0, *bytes);
       }
@@ -222,14 +191,12 @@ class LocalCounter {
   const int standard_input_;
   const absl::Time deadline_;
   Progress& progress_;
-  std::vector<std::optional<uint64_t>> sizes_;  // written before the threads start
+  std::vector<Piece> pieces_;     // written before the threads start
+  std::atomic<size_t> next_ = 0;  // of pieces_: what nobody has begun
   std::atomic<uint64_t> bytes_done_ = 0;
 
   absl::Mutex mutex_;
   std::vector<Counted> counted_ ABSL_GUARDED_BY(mutex_);
-  size_t at_ ABSL_GUARDED_BY(mutex_) = 0;  // the input of the next piece, and where it begins
-  uint64_t offset_ ABSL_GUARDED_BY(mutex_) = 0;
-  InputFile file_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Ends the program with an error where a mapped file is cut: the memory behind its end is gone, and
@@ -323,11 +290,8 @@ absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const 
 
 }  // namespace
 
-absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spec& spec,
-                                                                   const std::vector<Input>& inputs,
-                                                                   int standard_input,
-                                                                   absl::Time deadline,
-                                                                   Progress& progress) {
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, int standard_input,
+                       absl::Time deadline, Progress& progress) {
   const SampleType type = TypeOf(spec);
   const Result<Binning> binning = BinningOf(spec.binning(), type);
   if (!binning.ok()) {
