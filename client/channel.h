@@ -1,5 +1,5 @@
-// Makes a client's channels: checks the address and options, makes credentials and the service
-// config with its retries. Thread-safe: the functions have no state.
+// Makes a client's channels: checks the address and options, and what the system allows, makes
+// credentials and the service config with its retries. Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_CLIENT_CHANNEL_H_
 #define HISTOGRAM_CLIENT_CHANNEL_H_
 
@@ -8,6 +8,7 @@
 #include <histogram/client.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -41,6 +42,20 @@ Channels MakeChannels(const std::string& address, const ConnectOptions& options)
 // One connection of its own, which retries nothing.
 std::shared_ptr<grpc::Channel> MakeBareChannel(const std::string& address,
                                                const ConnectOptions& options);
+
+// Threads that gRPC starts for itself. Without them its calls wait for ever.
+inline constexpr size_t kGrpcThreads = 6;
+
+// RESOURCE_EXHAUSTED unless the process can start `wanted` threads beside those that it has. Starts
+// them, and ends them again. Thread-safe.
+absl::Status CheckThreads(size_t wanted);
+
+// Descriptors that gRPC opens for a client. Without them it ends the process.
+inline constexpr size_t kGrpcDescriptors = 8;
+
+// RESOURCE_EXHAUSTED unless the process can open `wanted` descriptors beside those that it has.
+// Opens them, and closes them again. Thread-safe.
+absl::Status CheckDescriptors(size_t wanted);
 
 // Keeps the retries of streams from adding to an overload, as gRPC does for unary calls. A failure
 // takes a token, and a success gives back a part of one. With half of the tokens or fewer nothing

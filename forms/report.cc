@@ -1,6 +1,5 @@
 #include "forms/report.h"
 
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 

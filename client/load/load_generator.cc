@@ -9,7 +9,6 @@
 #include "absl/time/clock.h"
 #include "client/channel.h"
 #include "client/load/load_session.h"
-#include "client/threads.h"
 
 namespace histogram::client {
 namespace {

@@ -1,6 +1,5 @@
 // Unary calls, in a closed loop (each answer begins the next call) or an open one (a schedule
 // does).
-#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <optional>

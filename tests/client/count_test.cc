@@ -1,4 +1,6 @@
 // Counting in process, as a user of the command line sees it: no server, the same answers.
+#include "client/cli/commands/count.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cli/commands/local.h"
 #include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "tests/client/cli_world.h"

@@ -1,6 +1,4 @@
 // Numbers written as text, as a user of the command line sees them.
-#include "client/cli/commands/numbers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/commands/samples.h"
 #include "tests/client/cli_world.h"
 
 namespace histogram::cli {

@@ -4,12 +4,9 @@
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "client/cli/connection.h"
 #include "client/cli/environment.h"
 #include "client/load/load_generator.h"

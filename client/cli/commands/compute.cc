@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/commands/numbers.h"
 #include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "client/cli/render/svg.h"

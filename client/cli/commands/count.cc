@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cli/commands/local.h"
 #include "client/cli/files.h"
 #include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
@@ -235,10 +234,8 @@ class ServerCounter {
 
 }  // namespace
 
-absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const ServerOptions& server,
-                                                                const v1::Spec& spec,
-                                                                std::vector<Input> inputs,
-                                                                Environment& env) {
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs,
+                    Environment& env) {
   Progress progress(env.err, env.err_terminal);
   if (server.in_process) {
     return CountInProcess(spec, inputs, env.standard_input, DeadlineOf(server), progress);

@@ -10,7 +10,6 @@
 #include <limits>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"

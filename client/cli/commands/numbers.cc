@@ -1,4 +1,4 @@
-#include "client/cli/commands/numbers.h"
+#include "absl/strings/numbers.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,10 +8,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/cli/commands/number_list.h"
+#include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "client/cli/render/text.h"
 

@@ -16,8 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
-#include "client/cli/commands/numbers.h"
 #include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"

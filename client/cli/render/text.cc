@@ -1,7 +1,6 @@
 #include "client/cli/render/text.h"
 
 #include <array>
-#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
