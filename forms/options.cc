@@ -111,13 +111,13 @@ absl::Status SetAlphabet(const std::string& option, const std::string& text, v1:
 }
 
 absl::Status SetQuantiles(const std::string& option, const std::string& text, v1::Spec& spec) {
-  const absl::StatusOr<std::vector<double>> quantiles = ParseNumbers(text);
-  if (!quantiles.ok()) return OptionError(option, quantiles.status().message());
-  for (const double quantile : *quantiles) {
-    if (quantile < 0 || quantile > 1) {
-      return OptionError(option, absl::StrCat(NumberText(quantile), " is not between 0 and 1"));
+  for (const absl::string_view token : absl::StrSplit(text, ',')) {
+    const absl::StatusOr<double> quantile = ParseNumber(token);
+    if (!quantile.ok()) return OptionError(option, quantile.status().message());
+    if (*quantile < 0 || *quantile > 1) {
+      return OptionError(option, absl::StrCat(NumberText(*quantile), " is not between 0 and 1"));
     }
-    spec.add_quantiles(quantile);
+    spec.add_quantiles(*quantile);
   }
   return absl::OkStatus();
 }
@@ -239,16 +239,6 @@ absl::StatusOr<double> ParseNumber(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("\"", Shown(text), "\" is not a finite number"));
   }
   return number;
-}
-
-absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text) {
-  std::vector<double> numbers;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    const absl::StatusOr<double> number = ParseNumber(part);
-    if (!number.ok()) return number.status();
-    numbers.push_back(*number);
-  }
-  return numbers;
 }
 
 }  // namespace histogram

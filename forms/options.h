@@ -58,8 +58,6 @@ std::optional<std::string> IntegerOf(absl::string_view text);
 // integer beyond 64 bits, and unless `exactly`, the digits that the text writes before its zeros
 // are all that must be right: programs write doubles so.
 bool IsHeld(absl::string_view text, double value, bool exactly);
-// Parses numbers separated by commas.
-absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text);
 
 }  // namespace histogram
 

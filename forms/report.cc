@@ -1,6 +1,5 @@
 #include "forms/report.h"
 
-
 #include "absl/strings/str_cat.h"
 
 namespace histogram {
@@ -87,16 +86,6 @@ std::vector<double> EdgesOf(const Report& report) {
   return EdgesByValue(report.spec, bins);
 }
 
-bool BinsAreValues(const Report& report) {
-  if (TypeOf(report.spec) != SampleType::kU8) return false;
-  const std::vector<double> edges = EdgesOf(report);
-  if (edges.size() != 257) return false;
-  for (size_t bin = 0; bin < edges.size(); ++bin) {
-    if (edges[bin] != static_cast<double>(bin)) return false;
-  }
-  return true;
-}
-
 std::vector<Statistic> StatisticsOf(const Report& report) {
   const v1::Statistics& from = report.histogram.statistics();
   std::vector<Statistic> statistics;
@@ -111,9 +100,11 @@ std::vector<Statistic> StatisticsOf(const Report& report) {
   add(from.has_median(), "median", "median", from.median());
   add(from.has_mode(), "mode", "mode", from.mode());
   // Of bins that hold several values it is not the entropy of the samples.
+  const bool of_values =
+      TypeOf(report.spec) == SampleType::kU8 && report.histogram.counts_size() == 256 &&
+      EdgesOf(report) == EdgesByValue(v1::Spec(), 256);
   add(from.has_entropy_bits(), "entropy_bits",
-      BinsAreValues(report) ? "entropy in bits" : "entropy of the bins in bits",
-      from.entropy_bits());
+      of_values ? "entropy in bits" : "entropy of the bins in bits", from.entropy_bits());
   add(from.has_otsu_threshold(), "otsu_threshold", "Otsu's threshold", from.otsu_threshold());
   return statistics;
 }

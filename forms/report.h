@@ -44,8 +44,6 @@ std::vector<double> EdgesOf(const Report& report);
 SampleType TypeOf(const v1::Spec& spec);
 // "u8", "i8" ... "f64"; for an unknown type its number.
 std::string TypeName(v1::SampleType type);
-// Whether each bin holds one of the 256 values.
-bool BinsAreValues(const Report& report);
 
 // A statistic that the report has; its name in JSON, and for people. Quantiles are apart.
 struct Statistic {

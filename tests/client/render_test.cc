@@ -105,9 +105,12 @@ TEST(Text, WidthsCountCharacters) {
 
 TEST(Text, ParsesNumbers) {
   EXPECT_EQ(*ParseNumber("-1.5e3"), -1500);
-  EXPECT_THAT(*ParseNumbers("0.5,0.9"), ElementsAre(0.5, 0.9));
-  for (const char* const bad : {"", "x", "1x", "nan", "inf", "1,,2", ","}) {
-    EXPECT_FALSE(ParseNumbers(bad).ok()) << bad;
+  for (const char* const bad : {"", "x", "1x", "nan", "inf"}) {
+    EXPECT_FALSE(ParseNumber(bad).ok()) << bad;
+  }
+  EXPECT_THAT(SpecFromText({.quantiles = "0.5,0.9"}, "--")->quantiles(), ElementsAre(0.5, 0.9));
+  for (const char* const bad : {"1,,0", ",", "0.5,x"}) {
+    EXPECT_FALSE(SpecFromText({.quantiles = bad}, "--").ok()) << bad;
   }
 }
 

@@ -56,11 +56,11 @@ class ServerCounter {
       (sizes[i].has_value() && *sizes[i] <= whole_bytes_max_ ? whole : chunked).push_back(i);
     }
     if (whole.size() == 1) {
-      One(whole[0], sizes[whole[0]]);
+      results_[whole[0]] = One(whole[0], sizes[whole[0]]);
     } else if (whole.size() > 1) {
       Many(whole);
     }
-    for (const size_t i : chunked) Chunks(i, sizes[i]);
+    for (const size_t i : chunked) results_[i] = Chunks(i, sizes[i]);
     return std::move(results_);
   }
 
@@ -92,37 +92,33 @@ class ServerCounter {
   }
 
   template <typename Response>
-  void Keep(size_t i, const absl::StatusOr<Response>& response, absl::Time start) {
-    if (!response.ok()) {
-      results_[i] = response.status();
-      return;
-    }
+  absl::StatusOr<Report> Checked(size_t i, const absl::StatusOr<Response>& response,
+                                 absl::Time start) const {
+    if (!response.ok()) return response.status();
     Report report = {inputs_[i].name, spec_, response->histogram(), response->receipt(),
                      static_cast<uint64_t>(absl::ToInt64Nanoseconds(absl::Now() - start))};
-    if (EdgesOf(report).size() != static_cast<size_t>(report.histogram.counts_size()) + 1) {
-      results_[i] = absl::InternalError("the reply is not to be trusted: its edges do not fit");
-      return;
+    if (EdgesOf(report).size() == static_cast<size_t>(report.histogram.counts_size()) + 1) {
+      return report;
     }
-    results_[i] = std::move(report);
+    return absl::InternalError("the reply is not to be trusted: its edges do not fit");
   }
 
-  void One(size_t i, std::optional<uint64_t> size) {
+  absl::StatusOr<Report> One(size_t i, std::optional<uint64_t> size) {
     absl::StatusOr<std::string> bytes = Load(i);
-    if (!bytes.ok()) {
-      results_[i] = bytes.status();
-      return;
-    }
+    if (!bytes.ok()) return bytes.status();
     const absl::Time start = absl::Now();
     const auto response = connection_.client->Compute(spec_, *std::move(bytes), connection_.Call());
     const auto detail = client::ErrorDetail(response.status());
     if (detail.has_value() && detail->reason() == "PAYLOAD_TOO_LARGE" && detail->limit() > 0) {
       LimitPayload(detail->limit());
-      Chunks(i, size);
-      return;
+      return Chunks(i, size);
     }
     // A call is refused over the caller's quota, and a stream waits.
-    if (detail.has_value() && detail->reason() == "QUOTA_EXCEEDED") return Many({i});
-    Keep(i, response, start);
+    if (detail.has_value() && detail->reason() == "QUOTA_EXCEEDED") {
+      Many({i});
+      return results_[i];
+    }
+    return Checked(i, response, start);
   }
 
   void Many(const std::vector<size_t>& which) {
@@ -146,40 +142,27 @@ class ServerCounter {
     const absl::Status status = connection_.client->ComputeMany(
         next,
         [&](const client::ItemResult& result) {
-          Keep(result.id, result.response, starts[result.id]);
+          results_[result.id] = Checked(result.id, result.response, starts[result.id]);
         },
         options);
     for (; at < which.size(); ++at) results_[which[at]] = status;
   }
 
-  void Chunks(size_t i, std::optional<uint64_t> size) {
+  absl::StatusOr<Report> Chunks(size_t i, std::optional<uint64_t> size) {
     const Input& input = inputs_[i];
     if (limit_is_known_ && spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
-      results_[i] = absl::FailedPreconditionError(
+      return absl::FailedPreconditionError(
           absl::StrCat(SafeText(input.name), " is larger than ", FormatBytes(whole_bytes_max_),
                        ", the most that this server takes at once, and quantiles of ",
                        std::string(NameOf(TypeOf(spec_))),
                        " need all samples at once; count it without --server"));
-      return;
     }
-    InputFile file;
-    if (!input.bytes.has_value()) {
-      absl::StatusOr<InputFile> opened = OpenInput(input, standard_input_);
-      if (!opened.ok()) {
-        results_[i] = opened.status();
-        return;
-      }
-      file = *std::move(opened);
-    }
+    const absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
+    if (!file.ok()) return file.status();
     size_t offset = 0;
     bool ended = false;
     absl::Status input_status;
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
-      if (input.bytes.has_value()) {
-        const size_t bytes = input.bytes->copy(buffer.data(), buffer.size(), offset);
-        offset += bytes;
-        return bytes;
-      }
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
       const auto room = std::min<uint64_t>(buffer.size(), input.limit - offset);
@@ -188,9 +171,7 @@ class ServerCounter {
       if (!bytes.ok()) return bytes;
       offset += *bytes;
       ended = *bytes < buffer.size();
-      if (*bytes < room && (input.limited() || offset < size.value_or(0))) {
-        return CutOff(input);
-      }
+      if (*bytes < room && (input.limited() || offset < size.value_or(0))) return CutOff(input);
       return bytes;
     };
     client::AccumulateOptions options;
@@ -206,19 +187,18 @@ class ServerCounter {
     progress_.Clear();
     // The server waited no longer than the input did.
     if (absl::IsDeadlineExceeded(input_status)) {
-      results_[i] = absl::FailedPreconditionError(input_status.message());
-      return;
+      return absl::FailedPreconditionError(input_status.message());
     }
     if (absl::IsDeadlineExceeded(response.status()) && !ended) {
-      results_[i] = absl::FailedPreconditionError(
-          absl::StrCat(SafeText(input.name),
-                       " was not sent to its end before the time was over; allow more with "
-                       "--timeout"));
-      return;
+      return absl::FailedPreconditionError(absl::StrCat(
+          SafeText(input.name),
+          " was not sent to its end before the time was over; allow more with --timeout"));
     }
     const bool in_part = !response.ok() && last.has_value() && last->histogram().samples() > 0;
-    Keep(i, in_part ? absl::StatusOr<v1::AccumulateResponse>(*last) : response, start);
-    if (in_part && results_[i].ok()) results_[i]->incomplete = response.status();
+    if (!in_part) return Checked(i, response, start);
+    absl::StatusOr<Report> part = Checked<v1::AccumulateResponse>(i, *last, start);
+    if (part.ok()) part->incomplete = response.status();
+    return part;
   }
 
   const Connection& connection_;

@@ -34,6 +34,7 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
 }
 
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
+  if (input.bytes.has_value()) return nullptr;
   if (input.opened != nullptr) return input.opened;
   const bool owned = input.path != "-";
   if (!owned && standard_input < 0) {
@@ -67,13 +68,14 @@ Input StandardInput(int standard_input) {
   return input;
 }
 
-absl::StatusOr<size_t> ReadNext(const Input& input, int file, absl::Span<char> buffer,
+absl::StatusOr<size_t> ReadNext(const Input& input, const InputFile& file, absl::Span<char> buffer,
                                 uint64_t done, absl::Time deadline) {
-  const size_t known =
-      done < input.head.size() ? input.head.copy(buffer.data(), buffer.size(), done) : 0;
-  const auto more = ReadFully(file, buffer.subspan(known), input.name, deadline);
+  const std::string& known = input.bytes.has_value() ? *input.bytes : input.head;
+  const size_t copied = done < known.size() ? known.copy(buffer.data(), buffer.size(), done) : 0;
+  if (file == nullptr) return copied;
+  const auto more = ReadFully(*file, buffer.subspan(copied), input.name, deadline);
   if (!more.ok()) return more.status();
-  return known + *more;
+  return copied + *more;
 }
 
 absl::Status CutOff(const Input& input) {

@@ -48,14 +48,14 @@ inline auto TimeLook(Input& input) {
 // /proc, /sys). CutOff if a file holds fewer than `limit`.
 absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
 
-// Opens the input at `begin`. REQUIRES: it is not in memory.
+// Opens the input at `begin`; null for one in memory.
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input);
 
 // Standard input, or the file itself where it is a regular one, which can be read more than once.
 Input StandardInput(int standard_input);
 
 // Fills the buffer with what follows the first `done` bytes of an input that is read in its order.
-absl::StatusOr<size_t> ReadNext(const Input& input, int file, absl::Span<char> buffer,
+absl::StatusOr<size_t> ReadNext(const Input& input, const InputFile& file, absl::Span<char> buffer,
                                 uint64_t done, absl::Time deadline);
 // The error of an input of which less is there than its size or header said.
 absl::Status CutOff(const Input& input);

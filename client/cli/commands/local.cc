@@ -148,8 +148,7 @@ class LocalCounter {
   // `draws`: whether this thread draws the progress.
   absl::Status CountPiece(const Piece& piece, bool draws, std::string& buffer, Counted& counted) {
     const Input& input = inputs_[piece.input];
-    absl::StatusOr<InputFile> file = nullptr;
-    if (!input.bytes.has_value()) file = OpenInput(input, standard_input_);
+    const absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
     if (!file.ok()) return file.status();
     for (uint64_t done = 0; done < piece.bytes;) {
       if (absl::Now() > deadline_) return absl::DeadlineExceededError("");
@@ -164,7 +163,7 @@ class LocalCounter {
         const absl::Span<char> into = absl::MakeSpan(buffer).first(room);
         const absl::StatusOr<size_t> bytes =
             offset.has_value() ? ReadFully(**file, into, input.name, deadline_, offset)
-                               : ReadNext(input, **file, into, done, deadline_);
+                               : ReadNext(input, *file, into, done, deadline_);
         if (!bytes.ok()) return bytes.status();
         block = absl::string_view(buffer).substr(0, *bytes);
       }

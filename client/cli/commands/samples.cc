@@ -213,27 +213,19 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
 absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, double& least,
                        double& greatest) {
   const auto timed = TimeLook(input);
-  const auto add = [&](absl::string_view bytes) {
-    const std::span<const char> whole(bytes.data(),
-                                      bytes.size() - bytes.size() % SampleBytes(type));
+  const absl::StatusOr<InputFile> file = OpenInput(input, -1);
+  if (!file.ok()) return file.status();
+  std::string buffer(kReadBytes, '\0');
+  for (uint64_t done = 0; done < input.limit;) {
+    const auto room = static_cast<size_t>(std::min<uint64_t>(kReadBytes, input.limit - done));
+    const auto bytes = ReadNext(input, *file, absl::MakeSpan(buffer).first(room), done, deadline);
+    if (!bytes.ok()) return bytes.status();
+    const std::span<const char> whole(buffer.data(), *bytes - *bytes % SampleBytes(type));
     if (const auto extent = FindExtent(std::as_bytes(whole), type); extent.has_value()) {
       least = std::min(least, extent->least);
       greatest = std::max(greatest, extent->greatest);
     }
-  };
-  if (input.bytes.has_value()) {
-    add(*input.bytes);
-    return absl::OkStatus();
-  }
-  absl::StatusOr<InputFile> file = OpenInput(input, -1);
-  if (!file.ok()) return file.status();
-  std::string buffer(kReadBytes, '\0');
-  for (uint64_t left = input.limit; left > 0;) {
-    const auto room = static_cast<size_t>(std::min<uint64_t>(kReadBytes, left));
-    const auto bytes = ReadFully(**file, absl::MakeSpan(buffer).first(room), input.name, deadline);
-    if (!bytes.ok()) return bytes.status();
-    left -= *bytes;
-    add(absl::string_view(buffer).substr(0, *bytes));
+    done += *bytes;
     if (*bytes < room) break;
   }
   return absl::OkStatus();

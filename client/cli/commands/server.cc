@@ -268,18 +268,14 @@ int RunHealth(const HealthOptions& options, const ServerOptions& server, Environ
                                   "backend/NAME"));
   }
   if (!health.ok()) return Fail(env, Explain(health.status(), server));
-  switch (*health) {
-    case client::HealthStatus::kServing:
-      env.out << "SERVING\n";
-      return kSuccess;
-    case client::HealthStatus::kNotServing:
-      env.out << "NOT_SERVING\n";
-      return Fail(env, absl::StrCat("the server at ", SafeText(server.server), " is not ready"));
-    default:
-      env.out << "UNKNOWN\n";
-      return Fail(env, absl::StrCat("the server at ", SafeText(server.server),
-                                    " does not know whether it is ready"));
+  if (*health == client::HealthStatus::kServing) {
+    env.out << "SERVING\n";
+    return kSuccess;
   }
+  const bool known = *health == client::HealthStatus::kNotServing;
+  env.out << (known ? "NOT_SERVING\n" : "UNKNOWN\n");
+  return Fail(env, absl::StrCat("the server at ", SafeText(server.server),
+                                known ? " is not ready" : " does not know whether it is ready"));
 }
 
 }  // namespace histogram::cli

@@ -63,18 +63,10 @@ std::string BinsText(const Report& report) {
 }
 
 std::string ValueLabel(int value) {
-  switch (value) {
-    case 0:
-      return "0 NUL";
-    case '\t':
-      return "9 \\t";
-    case '\n':
-      return "10 \\n";
-    case '\r':
-      return "13 \\r";
-    default:
-      break;
-  }
+  if (value == 0) return "0 NUL";
+  if (value == '\t') return "9 \\t";
+  if (value == '\n') return "10 \\n";
+  if (value == '\r') return "13 \\r";
   return IsPrintable(value)
              ? absl::StrCat(value, " '", std::string(1, static_cast<char>(value)), "'")
              : absl::StrCat(value);

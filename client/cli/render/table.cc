@@ -50,15 +50,13 @@ struct Layout {
 };
 
 Layout LayOut(const v1::Histogram& histogram, std::optional<size_t> limit) {
-  const bool fold = static_cast<size_t>(histogram.counts_size()) > kBinsWithoutFolding;
   if (limit == size_t{0}) return {MakeRows(histogram, 1, false)};
+  const bool fold = static_cast<size_t>(histogram.counts_size()) > kBinsWithoutFolding;
   Layout layout = {MakeRows(histogram, 1, fold)};
-  if (layout.rows.size() > limit.value_or(kRowsWithoutGrouping)) {
-    const size_t target = limit.value_or(kRowsGrouped);
-    while (layout.rows.size() > target) {
-      layout.group *= 2;
-      layout.rows = MakeRows(histogram, layout.group, fold);
-    }
+  if (layout.rows.size() <= limit.value_or(kRowsWithoutGrouping)) return layout;
+  while (layout.rows.size() > limit.value_or(kRowsGrouped)) {
+    layout.group *= 2;
+    layout.rows = MakeRows(histogram, layout.group, fold);
   }
   return layout;
 }
