@@ -63,8 +63,8 @@ class Preference {
   };
   View view(size_t size_class) const;
 
-  // tests/batching/closed_loop_test.cc tries these together, on loads with the costs of an H200
-  // host; ADR 16 has the outcome. None was measured apart.
+  // Tried together, on simulated loads with the costs of an H200 host; ADR 16 has the outcome. None
+  // was measured apart.
   static constexpr TimeNs kWindowNs = 8'000'000;       // the least time of a measured window ...
   static constexpr uint32_t kWindowAnswers = 100;      // ... and its least number of answers
   static constexpr TimeNs kWindowNsMax = 100'000'000;  // a longer window has too little traffic

@@ -56,22 +56,6 @@ TEST_F(AdmissionTest, OneCallerTakesTwoThirds) {
   EXPECT_EQ(admission_.charged_bytes(), 800u);
 }
 
-TEST_F(AdmissionTest, AJobAsLargeAsTheQueueFindsRoom) {
-  TestJob& job = Charged(1, kMax);
-  EXPECT_FALSE(HasRoom(2, 1));
-  admission_.Discharge(&job);
-  EXPECT_EQ(admission_.charged_bytes(), 0u);
-  EXPECT_TRUE(HasRoom(2, kMax));
-}
-
-TEST_F(AdmissionTest, ACallerWhoseJobsWaitKeepsNobodyElseOut) {
-  for (int i = 0; i < 8; ++i) Charged(1, 100);
-  for (int i = 0; i < 5; ++i) Waits(1, 100);
-  EXPECT_TRUE(LetIn().empty());
-  EXPECT_TRUE(HasRoom(2, 100));
-  EXPECT_FALSE(HasRoom(1, 1)) << "it would overtake those of its caller";
-}
-
 TEST_F(AdmissionTest, WhoHoldsNothingIsNotOvertaken) {
   TestJob& first = Charged(1, 800);
   TestJob& large = Waits(2, 900);
@@ -92,18 +76,6 @@ TEST_F(AdmissionTest, CallersTakeTurns) {
   admission_.Discharge(&all);
   EXPECT_EQ(LetIn(), (std::vector<Job*>{of_one[0], of_two[0], of_one[1], of_two[1], of_one[2]}));
   EXPECT_FALSE(admission_.waits());
-}
-
-TEST_F(AdmissionTest, TheDeadComeOutWithoutRoom) {
-  Charged(9, kMax);
-  TestJob& dead = Waits(1, kMax);
-  TestJob& waits = Waits(2, 100);
-  dead.cancelled = true;
-  EXPECT_EQ(admission_.Next([](const Job& j) { return j.cancelled.load(); }), &dead);
-  EXPECT_EQ(admission_.Next([](const Job& j) { return j.cancelled.load(); }), nullptr);
-  EXPECT_TRUE(admission_.waits());
-  waits.cancelled = true;
-  EXPECT_EQ(admission_.Next([](const Job& j) { return j.cancelled.load(); }), &waits);
 }
 
 }  // namespace

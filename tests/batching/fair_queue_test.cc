@@ -51,34 +51,6 @@ TEST_F(FairQueueTest, OneCallerIsFirstComeFirstServed) {
   EXPECT_EQ(in, out);
 }
 
-TEST_F(FairQueueTest, CountsPayloadsAndBytes) {
-  EXPECT_TRUE(queue_.empty());
-  Push(1, 100);
-  Push(2, 200 * kKiB);
-  Push(2, 0);
-  EXPECT_EQ(queue_.payloads(kSmall), 2u);
-  EXPECT_EQ(queue_.bytes(kSmall), 100u);
-  EXPECT_EQ(queue_.payloads(kLarge), 1u);
-  EXPECT_EQ(queue_.bytes(kLarge), 200 * kKiB);
-  ASSERT_FALSE(queue_.Take(kLarge, 150 * kKiB));
-  EXPECT_EQ(queue_.payloads(kLarge), 1u);
-  EXPECT_EQ(queue_.bytes(kLarge), 50 * kKiB);
-  queue_.Drop(kLarge);
-  EXPECT_EQ(queue_.payloads(kLarge), 0u);
-  EXPECT_EQ(queue_.bytes(kLarge), 0u);
-  Pop();
-  Pop();
-  EXPECT_TRUE(queue_.empty());
-  EXPECT_EQ(queue_.bytes(kSmall), 0u);
-}
-
-TEST_F(FairQueueTest, SizeClassesSplitAtTheLimit) {
-  Push(1, 64 * kKiB);
-  EXPECT_EQ(queue_.payloads(kSmall), 1u);
-  Push(1, 64 * kKiB + 1);
-  EXPECT_EQ(queue_.payloads(kLarge), 1u);
-}
-
 // Many small payloads and a few huge ones: each class gets half of the bytes.
 TEST_F(FairQueueTest, ClassesShareBytes) {
   for (int i = 0; i < 10; ++i) Push(1, 1024 * kKiB);
@@ -94,23 +66,6 @@ TEST_F(FairQueueTest, ClassesShareBytes) {
     ASSERT_LE(two - one, 1100 * static_cast<int64_t>(kKiB));
   }
   EXPECT_GT(bytes[1], 5000 * kKiB);
-}
-
-TEST_F(FairQueueTest, ASmallPayloadBehindHugeOnesIsNextOrTheOneAfter) {
-  for (int i = 0; i < 50; ++i) Push(1, 10240 * kKiB);
-  Pop();  // a huge one leaves while nothing else is there
-  const Job* small = Push(2, 10);
-  const Job* first = Pop();
-  const Job* second = first == small ? first : Pop();
-  EXPECT_EQ(second, small);
-}
-
-TEST_F(FairQueueTest, CallersTakeTurns) {
-  for (int i = 0; i < 1000; ++i) Push(1, 100);
-  const Job* other = Push(2, 100);
-  int before = 0;
-  while (Pop() != other) ++before;
-  EXPECT_LE(before, static_cast<int64_t>(8 * kKiB) / FairQueue::kPayloadCost + 1);
 }
 
 TEST_F(FairQueueTest, CallersShareBytesWhateverTheirSizes) {
@@ -163,21 +118,6 @@ TEST_F(FairQueueTest, DroppedPayloadsCostTheirCallerNothing) {
   const Job* first = Push(1, 10);
   Push(2, 10);
   EXPECT_EQ(Pop(), first);
-}
-
-TEST_F(FairQueueTest, ScanFindsOldestAndTightest) {
-  EXPECT_EQ(queue_.Scan(kSmall).oldest_enqueued_at, kNever);
-  for (uint64_t caller = 1; caller <= 3; ++caller) {
-    for (int i = 0; i < 3; ++i) {
-      QueuedJob& job = jobs_.emplace_back(caller, 10);
-      job.enqueued_at = 100 - static_cast<TimeNs>(caller) + i;
-      job.deadline = 1000 + static_cast<TimeNs>(caller) - TimeNs{10} * i;
-      queue_.Push(&job);
-    }
-  }
-  EXPECT_EQ(queue_.Scan(kSmall).oldest_enqueued_at, 97);
-  EXPECT_EQ(queue_.Scan(kSmall).tightest_deadline, 981);
-  EXPECT_EQ(queue_.Scan(kLarge).tightest_deadline, kNever);
 }
 
 // Ten thousand callers that come and go: all are served, each about as often.

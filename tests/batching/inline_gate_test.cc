@@ -12,20 +12,6 @@ namespace {
 
 constexpr TimeNs kOneMs = 1'000'000;
 
-TEST(InlineGateTest, LetsInWhatIsOpen) {
-  InlineGate gate(/*collects=*/true);
-  EXPECT_FALSE(gate.Enter(3)) << "closed at first";
-  gate.Open(1U << 3);
-  EXPECT_FALSE(gate.Enter(4));
-  EXPECT_EQ(gate.inside(), 0U);
-  ASSERT_TRUE(gate.Enter(3));
-  EXPECT_EQ(gate.inside(), 1U);
-  gate.Open(0);
-  EXPECT_EQ(gate.inside(), 1U) << "who is inside finishes";
-  gate.Leave(3, 100);
-  EXPECT_EQ(gate.inside(), 0U);
-}
-
 TEST(InlineGateTest, CollectsEachPayloadOnce) {
   InlineGate gate(/*collects=*/true);
   gate.Open(InlineGate::kAll);

@@ -122,6 +122,12 @@ TEST_F(PreferenceTest, OneTrialDoesNotSuffice) {
   EXPECT_EQ(view().switches, 1U);
 }
 
+TEST_F(PreferenceTest, ASwitchIsNotDoubtedAtOnce) {
+  while (view().switches == 0) Serve(40'000, 32'000, kMs);
+  EXPECT_EQ(Serve(40'000, 32'000, 240 * kMs).gpu_share(), 1);
+  EXPECT_LT(Serve(40'000, 32'000, kSecond).gpu_share(), 1);
+}
+
 TEST_F(PreferenceTest, TryingTheWorseKindCostsLittle) {
   Serve(40'000, 90'000, 2 * kSecond);
   const Run run = Serve(40'000, 90'000, 10 * kSecond);

@@ -77,32 +77,26 @@ class PuppetBackend final : public Backend {
     MutexLock lock(mutex_);
     return held_.at(index).batch->deadline_ns;
   }
-  // Completes the oldest batch, or fails it where it was submitted to a backend that was down.
-  void Complete(size_t index = 0) {
-    Held held = Remove(index);
-    held.batch->status = Count(*held.batch, held.refused);
-    held.done(std::move(held.batch));
+  // Completes a batch, or fails it where it was submitted to a backend that was down.
+  void Complete(size_t index = 0) { Fail(absl::OkStatus(), index); }
+  void CompleteAll() {
+    while (TryFinish(absl::OkStatus())) continue;
   }
-  // Finishes the oldest batch, if there is one: completes it, or fails it with `status`.
-  bool TryFinish(const absl::Status& status) {
+  void Fail(const absl::Status& status, size_t index = 0) {
+    EXPECT_TRUE(TryFinish(status, index)) << info_.name << " holds no batch " << index;
+  }
+  // Finishes a batch, if there is one: completes it, or fails it with `status`.
+  bool TryFinish(const absl::Status& status, size_t index = 0) {
     Held held;
     {
       MutexLock lock(mutex_);
-      if (held_.empty()) return false;
-      held = std::move(held_.front());
-      held_.pop_front();
+      if (index >= held_.size()) return false;
+      held = std::move(held_[index]);
+      held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
     }
     held.batch->status = status.ok() ? Count(*held.batch, held.refused) : status;
     held.done(std::move(held.batch));
     return true;
-  }
-  void CompleteAll() {
-    while (held() > 0) Complete();
-  }
-  void Fail(const absl::Status& status, size_t index = 0) {
-    Held held = Remove(index);
-    held.batch->status = status;
-    held.done(std::move(held.batch));
   }
   // The device is gone: what is held may still be failed or completed.
   void Lose() { up_ = false; }
@@ -161,14 +155,6 @@ class PuppetBackend final : public Backend {
     bool refused = false;
     TimeNs since = 0;
   };
-
-  Held Remove(size_t index) {
-    MutexLock lock(mutex_);
-    EXPECT_LT(index, held_.size());
-    Held held = std::move(held_.at(index));
-    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
-    return held;
-  }
 
   void Check(const Batch& batch) const {
     EXPECT_FALSE(batch.items.empty());

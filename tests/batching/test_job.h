@@ -16,8 +16,8 @@
 
 #include "kernels/mutex.h"
 #include "kernels/reference.h"
-#include "server/base/observer.h"
 #include "server/batching/job.h"
+#include "tests/base/no_observer.h"
 
 namespace histogram::server {
 
@@ -96,16 +96,8 @@ class TestJob : public Job {
 };
 
 // Thread-safe.
-class RecordingObserver final : public Observer {
+class RecordingObserver final : public NoObserver {
  public:
-  void RequestFinished(Method, absl::StatusCode, uint64_t, uint64_t) override {}
-  void StreamOpened(Method) override {}
-  void StreamClosed(Method) override {}
-  void Rejected(RejectReason) override {}
-  void EndedReceiving(uint64_t, uint64_t, std::string_view) override {}
-  void IntegrityFailure() override {}
-  void TenantBytes(std::string_view, uint64_t) override {}
-  void NoteRequest(const RequestNote&) override {}
   void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override {
     MutexLock lock(mutex_);
     batches_.push_back({report.backend, report.payloads, bytes, closed_by});
@@ -123,7 +115,6 @@ class RecordingObserver final : public Observer {
     MutexLock lock(mutex_);
     downs_.push_back(std::string(backend) + ":" + std::string(reason));
   }
-  void SelfProbed(bool, uint64_t) override {}
 
   struct BatchRecord {
     std::string backend;
