@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/batching/fake_clock.h"
+
 namespace histogram::server {
 namespace {
 
@@ -14,12 +16,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::GetCapturedStderr;
-
-class FakeClock final : public Clock {
- public:
-  TimeNs Now() const override { return now; }
-  TimeNs now = 0;
-};
 
 class MockObserver : public Observer {
  public:
@@ -92,8 +88,8 @@ TEST(LoggingObserver, NotesSayWhoCalledAndHowManyLinesWereSuppressed) {
   LoggingObserver observer(next, clock);
   const absl::Status status = absl::CancelledError("gone");
   CaptureStderr();
-  for (const TimeNs now : {TimeNs{0}, TimeNs{1}, TimeNs{2}, LogThrottle::kShortPeriod}) {
-    clock.now = now;
+  for (const TimeNs pause : {TimeNs{0}, TimeNs{1}, TimeNs{1}, LogThrottle::kShortPeriod}) {
+    clock.AdvanceNs(pause);
     observer.NoteRequest({.method = Method::kCompute,
                           .status = status,
                           .payload_bytes = 7,
@@ -106,38 +102,6 @@ TEST(LoggingObserver, NotesSayWhoCalledAndHowManyLinesWereSuppressed) {
               AllOf(HasSubstr("info  request failed method=Compute code=CANCELLED message=gone "
                               "payload_bytes=7 duration_us=9 peer=192.0.2.1:40000\n"),
                     HasSubstr("peer=192.0.2.1:40000 suppressed=2\n")));
-}
-
-TEST(LoggingObserver, DebugTellsOfEveryRequestAndBatch) {
-  testing::NiceMock<MockObserver> next;
-  const FakeClock clock;
-  LoggingObserver observer(next, clock);
-  BatchReport report;
-  report.backend = "cpu";
-  report.kernel = "scalar";
-  report.payloads = 3;
-  report.kernel_ns = 5000;
-  CaptureStderr();
-  InitLogging(LogLevel::kDebug, LogFormat::kText);
-  observer.RequestFinished(Method::kDescribe, absl::StatusCode::kOk, 3, 4000);
-  observer.BatchFinished(report, 30, ClosedBy::kIdle);
-  InitLogging(LogLevel::kInfo, LogFormat::kText);
-  observer.RequestFinished(Method::kDescribe, absl::StatusCode::kOk, 3, 4000);
-  observer.BatchFinished(report, 30, ClosedBy::kIdle);
-  const std::string log = GetCapturedStderr();
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
-  EXPECT_THAT(log, HasSubstr("request method=Describe code=OK payload_bytes=3 duration_us=4\n"));
-  EXPECT_THAT(log, HasSubstr("batch backend=cpu kernel=scalar payloads=3 bytes=30 closed_by=idle "
-                             "kernel_us=5\n"));
-}
-
-TEST(LogThrottle, LetsOneAPeriodThroughAndCountsTheRest) {
-  LogThrottle throttle;
-  EXPECT_EQ(throttle.Pass(0), 0u);
-  EXPECT_EQ(throttle.Pass(1), std::nullopt);
-  EXPECT_EQ(throttle.Pass(LogThrottle::kPeriod - 1), std::nullopt);
-  EXPECT_EQ(throttle.Pass(LogThrottle::kPeriod), 2u);
-  EXPECT_EQ(throttle.Pass(10 * LogThrottle::kPeriod), 0u);
 }
 
 }  // namespace

@@ -34,23 +34,6 @@ namespace {
 
 std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-TEST(MakeAnswerTest, FoldsAndFillsWhatThePlanAsksFor) {
-  const std::vector<uint8_t> payload = Bytes("abracadabra!");
-  Query query;
-  query.Set(*Binning::Alphabet('a', 26, 6), SampleType::kU8);
-  query.statistics = true;
-  query.quantiles = {0.5};
-  Answer answer;
-  const ValueCounts values = ReferenceCounts(payload);
-  ASSERT_TRUE(MakeAnswer(query, query.plan->Now(), values, payload.size(), answer).ok());
-  const Fragment fragment(payload);
-  AddStatistics(query, query.plan->Now(), values, {&fragment, 1}, answer);
-  EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, query.binning));
-  ASSERT_TRUE(answer.statistics.has_value());
-  EXPECT_EQ(answer.statistics->quantiles.size(), 1U);
-  EXPECT_TRUE(answer.edges.empty());
-}
-
 TEST(MakeAnswerTest, ABinAValueIsAnsweredWithTheCountsThemselves) {
   const std::vector<uint8_t> payload = Bytes("abracadabra!");
   const ValueCounts values = ReferenceCounts(payload);
@@ -80,16 +63,6 @@ TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
   ASSERT_TRUE(MakeAnswer(Query{}, Plan(), ReferenceCounts(payload), 3, answer).ok());
   EXPECT_FALSE(answer.statistics.has_value());
   EXPECT_TRUE(answer.edges.empty());
-}
-
-TEST(MakeAnswerTest, CountsThatDoNotAddUpAreNoAnswer) {
-  const std::vector<uint8_t> payload = Bytes("count me");
-  ValueCounts counts = ReferenceCounts(payload);
-  counts['c'] += 1;
-  Answer answer;
-  const absl::Status status = MakeAnswer(Query{}, Plan(), counts, payload.size(), answer);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(GetErrorDetail(status).reason, "COUNT_MISMATCH");
 }
 
 // Counts that add up but are wrong: only a recount sees it.

@@ -11,6 +11,7 @@
 #include "kernels/error.h"
 #include "kernels/payload.h"
 #include "server/request/query.h"
+#include "server/request/total.h"
 
 namespace histogram::server {
 namespace {
@@ -61,19 +62,16 @@ void ExpectRecounted(const std::shared_ptr<const Query>& query, bool adds_up,
 
 TEST(PhasedCountTest, RowsAreRecounted) {
   for (const uint32_t channels : {1U, 3U}) {
-    ExpectRecounted(Bytes(channels), false);
-    ExpectRecounted(Floats(channels), false);
-    ExpectRecounted(InWindows(Bytes(channels)), false);
-    ExpectRecounted(InWindows(Floats(channels)), false);
-  }
-}
-
-TEST(PhasedCountTest, RowsOverTheirOwnRangesAreRecounted) {
-  for (const uint32_t channels : {1U, 3U}) {
-    for (auto query : {Bytes(channels), Floats(channels), WithStatistics(Floats(channels))}) {
-      query = InWindows(query);
-      query->range_of_row = true;
-      ExpectRecounted(query, false);
+    for (const auto& of : {Bytes, Floats}) {
+      for (const bool statistics : {false, true}) {
+        const auto query = [&] { return statistics ? WithStatistics(of(channels)) : of(channels); };
+        ExpectRecounted(query(), false);
+        ExpectRecounted(InWindows(query()), false);
+        if (channels > 1) ExpectRecounted(query(), true);  // of a chunk
+        const auto own = InWindows(query());
+        own->range_of_row = true;
+        ExpectRecounted(own, false);
+      }
     }
   }
 }
@@ -90,18 +88,6 @@ TEST(PhasedCountTest, ARowWithoutARangeEndsTheCount) {
   EXPECT_NE(count.status().message().find("sample 2 of row 3"), std::string::npos)
       << count.status();
   EXPECT_EQ(count.rows().row_count, 3);
-}
-
-TEST(PhasedCountTest, RowsOfWhichOnlyStatisticsAreSentAreRecounted) {
-  ExpectRecounted(WithStatistics(Bytes(3)), false);
-  ExpectRecounted(WithStatistics(InWindows(Floats(3))), false);
-}
-
-TEST(PhasedCountTest, ChannelsOfAChunkAreRecounted) {
-  ExpectRecounted(Bytes(3), true);
-  ExpectRecounted(WithStatistics(Bytes(3)), true);
-  ExpectRecounted(Floats(3), true);
-  ExpectRecounted(WithStatistics(Floats(3)), true);
 }
 
 TEST(PhasedCountTest, APlanThatIsMadeFirstCountsTheSame) {
@@ -156,6 +142,63 @@ TEST(PhasedCountTest, ConstantSamplesHaveARangeWhereDoublesAreFarApart) {
   for (const double x : {1e17, -1e300, kGreatest, -kGreatest, 0.0}) {
     ExpectInItsRange<double>(SampleType::kF64, {x, x});
   }
+}
+
+// --- What an Accumulate adds up
+
+struct CountedChunk final : Job {
+  CountedChunk(const Query& query, const std::vector<float>& samples)
+      : fragment(FragmentOf(std::as_bytes(std::span(samples)))) {
+    fragments = {&fragment, 1};
+    bytes = fragment.size();
+    plan = query.plan->Now();
+    counters.resize(plan.counter_count());
+    CountPayload(plan, fragments, counters);
+  }
+  void Done(const absl::Status& /*status*/) override {}
+
+  const Fragment fragment;
+};
+
+Query ChunksOf(bool statistics) {
+  Query query;
+  query.Set(*Binning::Even(10'000, 0.0, 10.0), SampleType::kF32);
+  query.statistics = statistics;
+  return query;
+}
+
+// A copy of them would be in no book.
+TEST(TakeTalliesTest, MovesCounters) {
+  const std::vector<float> samples = {1, 2, 3, 11};
+  for (const bool statistics : {false, true}) {
+    const Query query = ChunksOf(statistics);
+    CountedChunk chunk(query, samples);
+    const uint64_t* const counters = chunk.counters.data();
+    const std::vector<Tally> tallies = TakeTallies(query, chunk);
+    ASSERT_EQ(tallies.size(), 1U);
+    EXPECT_EQ(tallies[0].counters().data(), counters);
+    EXPECT_EQ(tallies[0].samples(), 4U);
+  }
+}
+
+TEST(TotalTest, ChunksAndTheirStatisticsAddUp) {
+  const Query query = ChunksOf(/*statistics=*/true);
+  Total total;
+  Answer answer;
+  ASSERT_TRUE(total.Finish(query, answer).ok());
+  EXPECT_EQ(answer.histogram.samples, 0U);
+  for (const std::vector<float>& samples : {std::vector<float>{1, 2, 3}, {5, 11, -1}}) {
+    CountedChunk chunk(query, samples);
+    const std::vector<Tally> tallies = TakeTallies(query, chunk);
+    total.Add(query, chunk, tallies);
+  }
+  ASSERT_TRUE(total.Finish(query, answer).ok());
+  EXPECT_EQ(answer.histogram.samples, 6U);
+  EXPECT_EQ(answer.histogram.below, 1U);
+  EXPECT_EQ(answer.histogram.above, 1U);
+  EXPECT_EQ(answer.statistics->minimum, 1);
+  EXPECT_EQ(answer.statistics->maximum, 5);
+  EXPECT_NEAR(*answer.statistics->mean, 2.75, 1e-9);
 }
 
 }  // namespace

@@ -38,35 +38,11 @@ TEST_F(AuthenticatorTest, KnowsTenantsByTheirTokens) {
   }
 }
 
-TEST_F(AuthenticatorTest, ARevokedTokenIsUnknownAfterTheReload) {
-  Write("alice aaaaaaaaaaaaaaaaaaaa\nalice cccccccccccccccccccc\n");
-  const auto authenticator = *Authenticator::Load(file_, kBurst);
-  EXPECT_FALSE(*authenticator->Reload());
-  Write("alice cccccccccccccccccccc\n");
-  EXPECT_TRUE(*authenticator->Reload());
-  EXPECT_FALSE(authenticator->Authenticate("Bearer aaaaaaaaaaaaaaaaaaaa").ok());
-  EXPECT_TRUE(authenticator->Authenticate("Bearer cccccccccccccccccccc").ok());
-  // A broken file changes nothing.
-  Write("alice\n");
-  EXPECT_FALSE(authenticator->Reload().ok());
-  EXPECT_TRUE(authenticator->Authenticate("Bearer cccccccccccccccccccc").ok());
-}
-
 TEST_F(AuthenticatorTest, AHashInsideATokenIsPartOfIt) {
   Write("# all\nalice aaaaaaaaaaaaaaaa#bbbb # a comment\n");
   const auto authenticator = *Authenticator::Load(file_, kBurst);
   EXPECT_TRUE(authenticator->Authenticate("Bearer aaaaaaaaaaaaaaaa#bbbb").ok());
   EXPECT_FALSE(authenticator->Authenticate("Bearer aaaaaaaaaaaaaaaa").ok());
-}
-
-TEST_F(AuthenticatorTest, AFileThatBecomesADirectoryLeavesItsTokens) {
-  Write("alice aaaaaaaaaaaaaaaaaaaa\n");
-  const auto authenticator = *Authenticator::Load(file_, kBurst);
-  std::filesystem::remove(file_);
-  std::filesystem::create_directory(file_);
-  EXPECT_FALSE(authenticator->Reload().ok());
-  EXPECT_TRUE(authenticator->Authenticate("Bearer aaaaaaaaaaaaaaaaaaaa").ok());
-  std::filesystem::remove(file_);
 }
 
 TEST_F(AuthenticatorTest, BadFilesNameTheLine) {

@@ -236,15 +236,6 @@ class UnreadTest : public CallGuardTest {
   }
 };
 
-TEST_F(UnreadTest, NoCallHoldsMoreThanTwiceTheLimit) {
-  CallGuard::Call &one = Of(1), &other = Of(2);
-  EXPECT_TRUE(one.Hold(16 * kStep));
-  EXPECT_FALSE(other.Hold(kStep));
-  one.Written(16 * kStep);
-  EXPECT_TRUE(other.Hold(kStep));
-  EXPECT_EQ(memory_.replies.bytes(), kStep);
-}
-
 TEST_F(UnreadTest, AStreamReadsWhileItOwesNoReply) {
   CallGuard::Call &one = Of(1), &reader = Of(2), &adder = Of(3);
   ASSERT_TRUE(adder.HoldTotals(2 * kStep));

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "tests/base/no_observer.h"
-#include "tests/simulation/job.h"
 
 namespace histogram::server {
 namespace {
@@ -17,10 +16,11 @@ constexpr TimeNs kSecond = 1'000'000'000;
 
 }  // namespace
 
-World::World(uint64_t seed)
+World::World(uint64_t seed, Seen& seen)
     : random_(seed),
       ahead_(kReadAheadBytesMin * (1 + Below(8)), kReadAheadBytesMin),
       memory_(4 * CallGuard::kStep * (4 + Below(60)), [](uint64_t) { return uint64_t{0}; }),
+      seen_(seen),
       calm_(Chance(50)) {
   MakeLimits();
   MakeBackends();
@@ -157,11 +157,9 @@ void World::Run() {
     Check();
   }
   if (!testing::Test::HasFailure()) Finish();
-  seen_.replied_bytes = ledger_.replied_bytes();
-  seen_.failed_bytes = ledger_.failed_bytes();
+  seen_.replied_bytes += ledger_.replied_bytes();
+  seen_.failed_bytes += ledger_.failed_bytes();
 }
-
-World::Seen World::seen() const { return seen_; }
 
 template <typename Which>
 SimulatedCall* World::Pick(Which&& which) {

@@ -4,6 +4,8 @@
 #ifndef HISTOGRAM_TESTS_SIMULATION_WORLD_H_
 #define HISTOGRAM_TESTS_SIMULATION_WORLD_H_
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -15,26 +17,56 @@
 #include "server/batching/batcher.h"
 #include "tests/batching/fake_clock.h"
 #include "tests/batching/puppet_backend.h"
+#include "tests/batching/test_job.h"
 #include "tests/simulation/calls.h"
-#include "tests/simulation/ledger.h"
 
 namespace histogram::server {
 
 class SimulatedJob;
 
+// What came of every byte that a simulated server accepted: exactly one reply, or one error.
+class Ledger {
+ public:
+  // REQUIRES: `message` is a new number.
+  void Accept(uint64_t message, uint64_t bytes) {
+    EXPECT_TRUE(open_.emplace(message, bytes).second) << "message " << message << " came twice";
+    accepted_ += bytes;
+  }
+  void Replied(uint64_t message) { replied_ += Settle(message); }
+  void Failed(uint64_t message) { failed_ += Settle(message); }
+
+  // Messages of which nobody has heard yet.
+  size_t open() const { return open_.size(); }
+  void ExpectBalanced() const {
+    EXPECT_EQ(open_.size(), 0u) << "message " << open_.begin()->first << " got no answer";
+    EXPECT_EQ(accepted_, replied_ + failed_);
+  }
+  uint64_t replied_bytes() const { return replied_; }
+  uint64_t failed_bytes() const { return failed_; }
+
+ private:
+  uint64_t Settle(uint64_t message) {
+    const auto entry = open_.extract(message);
+    EXPECT_FALSE(entry.empty()) << "message " << message << " is answered twice, or never came";
+    return entry.empty() ? 0 : entry.mapped();
+  }
+
+  std::map<uint64_t, uint64_t> open_;
+  uint64_t accepted_ = 0, replied_ = 0, failed_ = 0;
+};
+
 class World {
  public:
-  explicit World(uint64_t seed);
-  ~World();
-
-  void Run();
-
   // What came to pass, so that a test can see that all of it does.
   struct Seen {
     uint64_t replied_bytes = 0, failed_bytes = 0;
     uint64_t waited = 0, refused = 0, drained = 0, lost = 0, unread = 0, full_ahead = 0;
   };
-  Seen seen() const;
+  // Adds to `seen`, which outlives it.
+  World(uint64_t seed, Seen& seen);
+  ~World();
+
+  void Run();
 
   // --- For the calls
   FakeClock& clock() { return clock_; }
@@ -95,7 +127,7 @@ class World {
   CallGuard guard_{memory_, clock_};
   CallGuard::Loop loop_{guard_};
   Ledger ledger_;
-  Seen seen_;
+  Seen& seen_;
   std::unique_ptr<Batcher> batcher_;
   std::list<std::unique_ptr<SimulatedCall>> calls_;
   std::map<uint64_t, SimulatedJob*> live_;  // taken and not done, by number
@@ -105,6 +137,34 @@ class World {
   int depth_ = 0, callbacks_ = 0, failures_ = 0;
   bool draining_ = false, drained_ = false;
   const bool calm_;  // no backend is lost, no lane hangs
+};
+
+// A payload in the batcher. Deletes itself when it is done, so that AddressSanitizer sees whoever
+// touches it later.
+class SimulatedJob final : public Job {
+ public:
+  SimulatedJob(World& world, Message& message)
+      : world_(world), message_(message), payload_(message.payload) {
+    fragments = payload_->fragments;
+    payload_owner = payload_;
+    bytes = payload_->size;
+    counters.assign(kByteValues, 99);  // must be overwritten
+  }
+  void Done(const absl::Status& status) override {
+    world_.OnDone(*this, status);
+    delete this;
+  }
+  Message& message() const { return message_; }
+  bool exact() const { return counters == payload_->counts; }
+
+  bool told_to_wait = false;
+  // Whether it waits for room as of now.
+  bool waiting() const { return told_to_wait && !JobTestPeer::Charged(*this); }
+
+ private:
+  World& world_;
+  Message& message_;
+  std::shared_ptr<TestPayload> payload_;
 };
 
 }  // namespace histogram::server

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "kernels/error.h"
-#include "tests/simulation/job.h"
 #include "tests/simulation/world.h"
 
 namespace histogram::server {
