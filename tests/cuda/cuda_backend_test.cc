@@ -132,6 +132,22 @@ INSTANTIATE_TEST_SUITE_P(
 class CudaBackendTest : public ::testing::Test {
  protected:
   void SetUp() override { HISTOGRAM_SKIP_WITHOUT_GPU(); }
+  // The backend that the test uses, from now on.
+  Backend& Use(const BackendOptions& options) { return Use(Make(options)); }
+  Backend& Use(std::unique_ptr<Backend> backend) {
+    EXPECT_NE(backend, nullptr);
+    backend_ = std::move(backend);
+    return *backend_;
+  }
+  BatchReport ExpectCounted(BatchFixture& fixture) {
+    const std::unique_ptr<Batch> batch = Execute(*backend_, fixture.MakeBatch());
+    EXPECT_TRUE(batch->status.ok()) << batch->status;
+    fixture.ExpectExact();
+    return batch->report;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::mt19937_64 random_{20261124};
 };
 
 TEST_F(CudaBackendTest, WhatIsFetchedIsEstimatedWithoutItsGather) {
@@ -153,9 +169,8 @@ TEST_F(CudaBackendTest, EachKernelCountsWhereItIsForced) {
 }
 
 TEST_F(CudaBackendTest, SaysWhatItAllocated) {
-  const std::unique_ptr<Backend> backend = Make(Options(3, 4 << 20));
-  ASSERT_NE(backend, nullptr);
-  const BackendInfo& info = backend->info();
+  Backend& backend = Use(Options(3, 4 << 20));
+  const BackendInfo& info = backend.info();
   EXPECT_EQ(info.name, "cuda:0");
   EXPECT_EQ(info.lanes, 3U);
   EXPECT_EQ(info.lane_bytes, uint64_t{4} << 20);
@@ -167,182 +182,143 @@ TEST_F(CudaBackendTest, SaysWhatItAllocated) {
 
 // Everything the lane does with sizes changes at these: in place or copied, one portion or several.
 TEST_F(CudaBackendTest, SizesAroundEveryBoundary) {
-  const std::unique_ptr<Backend> backend = Make(Options(1, (16 << 20) + 3));
-  ASSERT_NE(backend, nullptr);
+  Use(Options(1, (16 << 20) + 3));
   for (const uint64_t boundary :
        {uint64_t{1} << 12, uint64_t{1} << 20, uint64_t{2} << 20, uint64_t{16} << 20}) {
     for (const int64_t delta : {-17, -1, 0, 1, 3}) {
       BatchFixture fixture;
       fixture.Add(MakePayload(Distribution::kGauss, boundary + delta, boundary), 70001);
-      const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
-      ASSERT_TRUE(batch->status.ok()) << batch->status;
-      ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
-      EXPECT_EQ(batch->report.transfer_ns == 0, boundary + delta <= uint64_t{1} << 20);
+      EXPECT_EQ(ExpectCounted(fixture).transfer_ns == 0, boundary + delta <= uint64_t{1} << 20);
     }
   }
 }
 
 TEST_F(CudaBackendTest, LargeAndSmallPayloadsInOneBatch) {
-  const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
-  ASSERT_NE(backend, nullptr);
+  Use(Options(1, 16 << 20));
   BatchFixture fixture;
   for (int i = 0; i < 200; ++i) fixture.Add(MakePayload(Distribution::kLetters, 100 + i, i));
   fixture.Add(MakePayload(Distribution::kUniform, (5 << 20) + 11, 1), 1000);
   for (int i = 0; i < 200; ++i) fixture.Add(MakePayload(Distribution::kSorted, 3000 + i, i));
   fixture.Add(MakePayload(Distribution::kConstant, 3 << 20, 2));
-  const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
-  ASSERT_TRUE(batch->status.ok()) << batch->status;
-  fixture.ExpectExact();
+  ExpectCounted(fixture);
 }
 
 // Frames of 16 KiB whose headers lie between them, pieces of some bytes, samples that pieces cut.
 TEST_F(CudaBackendTest, ReceiveMemoryIsReadInPlace) {
-  const std::unique_ptr<Backend> backend = ReceivingBackend::Make(Options(1, 16 << 20));
-  ASSERT_NE(backend, nullptr);
-  std::mt19937_64 random(11);
+  Use(ReceivingBackend::Make(Options(1, 16 << 20)));
   for (const size_t fragment_bytes : {16384, 4099, 65536, 1 << 24}) {
     SCOPED_TRACE(fragment_bytes);
     BatchFixture bytes;
-    TypedBatchFixture typed(MakePlan(Binning::Even(2048, -4.0, 4.0), SampleType::kF32));
+    BatchFixture typed(MakePlan(Binning::Even(2048, -4.0, 4.0), SampleType::kF32));
     bytes.Add(MakePayload(Distribution::kGauss, (5 << 20) + 3, 1), fragment_bytes);
     bytes.Add(MakePayload(Distribution::kUniform, 70001, 2), fragment_bytes);
     bytes.Add({});
-    typed.Add((5 << 18) + 1, random, fragment_bytes);
-    typed.Add(70001, random, fragment_bytes);
-    for (const auto& run : {std::function([&] { return Execute(*backend, bytes.MakeBatch()); }),
-                            std::function([&] { return Execute(*backend, typed.MakeBatch()); })}) {
-      const std::unique_ptr<Batch> batch = run();
-      ASSERT_TRUE(batch->status.ok()) << batch->status;
-      EXPECT_EQ(batch->report.gather_ns, 0U);
-      EXPECT_GT(batch->report.transfer_ns, 0U);
+    typed.Add((5 << 18) + 1, random_, fragment_bytes);
+    typed.Add(70001, random_, fragment_bytes);
+    for (const BatchReport& report : {ExpectCounted(bytes), ExpectCounted(typed)}) {
+      EXPECT_EQ(report.gather_ns, 0U);
+      EXPECT_GT(report.transfer_ns, 0U);
     }
-    ASSERT_NO_FATAL_FAILURE(bytes.ExpectExact());
-    ASSERT_NO_FATAL_FAILURE(typed.ExpectExact());
   }
   // More pieces than a lane lists: gathered.
   BatchFixture tiny;
   tiny.Add(MakePayload(Distribution::kGauss, 1 << 20, 3), 7);
-  const std::unique_ptr<Batch> batch = Execute(*backend, tiny.MakeBatch());
-  ASSERT_TRUE(batch->status.ok()) << batch->status;
-  EXPECT_GT(batch->report.gather_ns, 0U);
-  tiny.ExpectExact();
+  EXPECT_GT(ExpectCounted(tiny).gather_ns, 0U);
 }
 
 // A portion ends within a payload, and payloads end within a portion.
 TEST_F(CudaBackendTest, TypedSizesAroundEveryBoundary) {
-  const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
-  ASSERT_NE(backend, nullptr);
-  std::mt19937_64 random(20261124);
+  Backend& backend = Use(Options(1, 16 << 20));
   for (const SampleType type : {SampleType::kU16, SampleType::kF32, SampleType::kI64}) {
     for (const uint64_t boundary :
          {uint64_t{512} << 10, uint64_t{1} << 20, uint64_t{2} << 20, uint64_t{16} << 20}) {
       for (const int64_t samples : {-1, 0, 1}) {
         const uint64_t count = boundary / SampleBytes(type) + samples;
-        if (count * SampleBytes(type) > backend->info().lane_bytes) continue;
-        TypedBatchFixture fixture(MakePlan(Binning::Even(2048, -4.0, 4.0), type));
-        fixture.Add(count, random, 70001);
-        const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
-        ASSERT_TRUE(batch->status.ok()) << batch->status;
-        ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+        if (count * SampleBytes(type) > backend.info().lane_bytes) continue;
+        BatchFixture fixture(MakePlan(Binning::Even(2048, -4.0, 4.0), type));
+        fixture.Add(count, random_, 70001);
+        ExpectCounted(fixture);
       }
     }
   }
 }
 
 TEST_F(CudaBackendTest, LargeAndSmallTypedPayloadsInOneBatch) {
-  const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
-  ASSERT_NE(backend, nullptr);
-  std::mt19937_64 random(7);
-  TypedBatchFixture fixture(MakePlan(Binning::Even(1000, -0.1, 0.8), SampleType::kF32));
-  for (int i = 0; i < 50; ++i) fixture.Add(100 + i, random);
-  fixture.Add((5 << 18) + 11, random, 1000);
-  for (int i = 0; i < 50; ++i) fixture.Add(3000 + i, random);
-  fixture.Add(3 << 18, random);
-  const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
-  ASSERT_TRUE(batch->status.ok()) << batch->status;
-  fixture.ExpectExact();
-  EXPECT_GT(batch->report.gather_ns, 0U);
-  EXPECT_GT(batch->report.transfer_ns, 0U);
+  Use(Options(1, 16 << 20));
+  BatchFixture fixture(MakePlan(Binning::Even(1000, -0.1, 0.8), SampleType::kF32));
+  for (int i = 0; i < 50; ++i) fixture.Add(100 + i, random_);
+  fixture.Add((5 << 18) + 11, random_, 1000);
+  for (int i = 0; i < 50; ++i) fixture.Add(3000 + i, random_);
+  fixture.Add(3 << 18, random_);
+  const BatchReport report = ExpectCounted(fixture);
+  EXPECT_GT(report.gather_ns, 0U);
+  EXPECT_GT(report.transfer_ns, 0U);
 }
 
 TEST_F(CudaBackendTest, TypedBatchesThatTheLaneDoesNotHoldAreRefused) {
-  const std::unique_ptr<Backend> backend = Make(Options(1, 1 << 20));
-  ASSERT_NE(backend, nullptr);
-  std::mt19937_64 random(8);
+  Backend& backend = Use(Options(1, 1 << 20));
   const uint32_t bins = 65536;
-  TypedBatchFixture many(MakePlan(Binning::Even(bins, 0.0, 1.0), SampleType::kF32));
-  for (uint64_t i = 0; i <= backend->info().lane_counters / (bins + 3); ++i) many.Add(10, random);
-  EXPECT_EQ(Execute(*backend, many.MakeBatch())->status.code(), absl::StatusCode::kInvalidArgument);
+  BatchFixture many(MakePlan(Binning::Even(bins, 0.0, 1.0), SampleType::kF32));
+  for (uint64_t i = 0; i <= backend.info().lane_counters / (bins + 3); ++i) many.Add(10, random_);
+  EXPECT_EQ(Execute(backend, many.MakeBatch())->status.code(), absl::StatusCode::kInvalidArgument);
   // Items whose plans differ.
-  TypedBatchFixture one(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
-  TypedBatchFixture other(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
-  one.Add(10, random);
-  other.Add(10, random);
+  BatchFixture one(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
+  BatchFixture other(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
+  one.Add(10, random_);
+  other.Add(10, random_);
   std::unique_ptr<Batch> mixed = one.MakeBatch();
   std::unique_ptr<Batch> rest = other.MakeBatch();
   mixed->items.push_back(rest->items.front());
   mixed->bytes += rest->bytes;
-  EXPECT_EQ(Execute(*backend, std::move(mixed))->status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Execute(*backend, one.MakeBatch())->status, absl::OkStatus());
-  one.ExpectExact();
-  EXPECT_TRUE(backend->up());
+  EXPECT_EQ(Execute(backend, std::move(mixed))->status.code(), absl::StatusCode::kInvalidArgument);
+  ExpectCounted(one);
+  EXPECT_TRUE(backend.up());
 }
 
 // More plans than the cache holds, some of them again and again.
 TEST_F(CudaBackendTest, ManyPlansInTurn) {
-  const std::unique_ptr<Backend> backend = Make(Options(2, 1 << 20));
-  ASSERT_NE(backend, nullptr);
-  std::mt19937_64 random(9);
-  TypedBatchFixture often(MakePlan(Binning::Even(50, -1.0, 1.0), SampleType::kF32));
-  often.Add(100, random);
+  Use(Options(2, 1 << 20));
+  BatchFixture often(MakePlan(Binning::Even(50, -1.0, 1.0), SampleType::kF32));
+  often.Add(100, random_);
   for (int i = 0; i < 60; ++i) {
-    TypedBatchFixture fixture(MakePlan(Binning::Even(65536, -1.0 - i, 1.0), SampleType::kF64));
-    fixture.Add(100, random);
-    for (TypedBatchFixture* each : {&fixture, &often}) {
-      ASSERT_EQ(Execute(*backend, each->MakeBatch())->status, absl::OkStatus());
-      ASSERT_NO_FATAL_FAILURE(each->ExpectExact());
-    }
+    BatchFixture fixture(MakePlan(Binning::Even(65536, -1.0 - i, 1.0), SampleType::kF64));
+    fixture.Add(100, random_);
+    for (BatchFixture* each : {&fixture, &often}) ExpectCounted(*each);
   }
 }
 
 TEST_F(CudaBackendTest, SaysWhatTypedSamplesTook) {
   BackendOptions options = Options(1, 16 << 20);
   options.tune = true;
-  const std::unique_ptr<Backend> backend = Make(options);
-  ASSERT_NE(backend, nullptr);
+  Backend& backend = Use(options);
   uint64_t previous = 0;
-  for (const KernelChoice& choice : backend->choices()) {
+  for (const KernelChoice& choice : backend.choices()) {
     if (choice.sample_type != SampleType::kF32) continue;
     EXPECT_GT(choice.cost_ns, previous) << choice.payload_bytes_max;
     EXPECT_GT(choice.gigabytes_per_second, 0);
-    std::printf("f32, %llu bytes: %llu ns, %.1f GB/s\n",
-                static_cast<unsigned long long>(choice.payload_bytes_max),
-                static_cast<unsigned long long>(choice.cost_ns), choice.gigabytes_per_second);
     previous = choice.cost_ns;
   }
   EXPECT_GT(previous, 0U);
 }
 
 TEST_F(CudaBackendTest, BatchesBeyondTheLaneAreRefused) {
-  const std::unique_ptr<Backend> backend = Make(Options(1, 1 << 20));
-  ASSERT_NE(backend, nullptr);
+  Backend& backend = Use(Options(1, 1 << 20));
   BatchFixture fixture;
   fixture.Add(MakePayload(Distribution::kUniform, (1 << 20) + 1));
-  const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
+  const std::unique_ptr<Batch> batch = Execute(backend, fixture.MakeBatch());
   EXPECT_EQ(batch->status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(backend->up());
+  EXPECT_TRUE(backend.up());
 }
 
 TEST_F(CudaBackendTest, DeadlinesThatPassedAreNotWorkedOn) {
-  const std::unique_ptr<Backend> backend = Make(Options(1, 1 << 20));
-  ASSERT_NE(backend, nullptr);
+  Backend& backend = Use(Options(1, 1 << 20));
   BatchFixture fixture;
   fixture.Add(MakePayload(Distribution::kUniform, 1000));
   std::unique_ptr<Batch> batch = fixture.MakeBatch();
   batch->deadline_ns = 1;
-  batch = Execute(*backend, std::move(batch));
+  batch = Execute(backend, std::move(batch));
   EXPECT_EQ(batch->status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_TRUE(backend->up());
+  EXPECT_TRUE(backend.up());
 }
 
 }  // namespace

@@ -62,20 +62,6 @@ TEST_P(CudaKernelTest, DistributionsSizesAndAlignments) {
   }
 }
 
-TEST_P(CudaKernelTest, AllValuesEqualHoweverManyThereAre) {
-  MakeRunner(4 << 20, 1);
-  for (const uint32_t size :
-       {255U, 256U, 8160U, 8192U, 65535U, 65536U, 70000U, 1U << 20, 4U << 20}) {
-    for (const uint8_t value : {0, 127, 128, 255}) {
-      const uint32_t bytes = std::min(size, kernel().slow() ? 70000U : ~0U);
-      const std::vector<uint8_t> payload(bytes, value);
-      runner_->Upload(payload, 0);
-      const auto rows = runner_->Count(kernel(), {{0, bytes, 0}});
-      ASSERT_EQ(rows[0], Expected(payload)) << bytes << " times " << int{value};
-    }
-  }
-}
-
 TEST_P(CudaKernelTest, ManyPayloadsOfMixedSizes) {
   constexpr uint64_t kInputBytes = 24 << 20;
   const uint32_t payloads_max = kernel().batches() ? 3000 : 60;
@@ -128,20 +114,6 @@ TEST_P(CudaKernelTest, BatchesOfOneSize) {
   }
 }
 
-// What a launch leaves behind (self-clearing accumulators, kept sums) must not reach the next.
-TEST_P(CudaKernelTest, LaunchesDoNotInfluenceEachOther) {
-  MakeRunner(1 << 20, 4);
-  Random random(99);
-  for (int i = 0; i < 40; ++i) {
-    const auto bytes = static_cast<uint32_t>(random.Below(kernel().slow() ? 5000 : 1 << 20));
-    const std::vector<uint8_t> payload =
-        MakePayload(kDistributions[i % kDistributions.size()], bytes, i);
-    runner_->Upload(payload, 0);
-    const auto rows = runner_->Count(kernel(), {{0, bytes, 0}});
-    ASSERT_EQ(rows[0], Expected(payload)) << "launch " << i << ", " << bytes << " bytes";
-  }
-}
-
 // Small enough for compute-sanitizer: buffers end exactly where the payload does.
 TEST_P(CudaKernelTest, SanitizerSet) {
   for (const uint32_t size : {1U, 17U, 511U, 4097U, 70001U}) {
@@ -173,6 +145,60 @@ TEST_P(CudaKernelTest, SanitizerSet) {
 INSTANTIATE_TEST_SUITE_P(Registry, CudaKernelTest, ::testing::ValuesIn(cuda::Kernels()),
                          [](const ::testing::TestParamInfo<const cuda::CudaKernel*>& test) {
                            return std::string(test.param->name());
+                         });
+
+// Fills the runner's input with repetitions of `unit` and returns the exact counts.
+ValueCounts FillDevice(KernelRunner& runner, const std::vector<uint8_t>& unit, uint64_t bytes) {
+  ValueCounts unit_counts{}, counts{};
+  for (const uint8_t value : unit) ++unit_counts[value];
+  for (uint64_t at = 0; at < bytes; at += unit.size()) {
+    const uint64_t length = std::min<uint64_t>(unit.size(), bytes - at);
+    EXPECT_EQ(cudaMemcpy(runner.input() + at, unit.data(), length, cudaMemcpyHostToDevice),
+              cudaSuccess);
+    if (length == unit.size()) {
+      for (uint32_t v = 0; v < kByteValues; ++v) counts[v] += unit_counts[v];
+    } else {
+      for (uint64_t i = 0; i < length; ++i) ++counts[unit[i]];
+    }
+  }
+  return counts;
+}
+
+class CudaLargeTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void CountsExactly(const std::vector<uint8_t>& unit, uint64_t bytes) {
+    HISTOGRAM_SKIP_WITHOUT_GPU();
+    if (devices.front().memory_bytes < 3 * bytes) {
+      GTEST_SKIP() << "needs a GPU with " << 3 * bytes << " bytes, and it has "
+                   << devices.front().memory_bytes;
+    }
+    const cuda::CudaKernel& kernel = *cuda::FindKernel(GetParam());
+    KernelRunner runner(devices.front(), bytes, 2);
+    const ValueCounts expected = FillDevice(runner, unit, bytes);
+    ValueCounts counts{};
+    constexpr uint64_t kPieceMax = 0xFFFFFFF0U;
+    for (uint64_t at = 0; at < bytes; at += kPieceMax) {
+      const auto length = static_cast<uint32_t>(std::min(kPieceMax, bytes - at));
+      const auto rows = runner.Count(kernel, {{at, length, 0}});
+      for (uint32_t v = 0; v < kByteValues; ++v) counts[v] += rows[0][v];
+    }
+    EXPECT_EQ(counts, expected);
+  }
+};
+
+TEST_P(CudaLargeTest, TwoToThe31AndThreeUniformBytes) {
+  CountsExactly(MakePayload(Distribution::kUniform, (64 << 20) + 7, 5), (uint64_t{1} << 31) + 3);
+}
+
+TEST_P(CudaLargeTest, TwoToThe32AndFiveEqualBytes) {
+  CountsExactly(std::vector<uint8_t>(256 << 20, 201), (uint64_t{1} << 32) + 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fast, CudaLargeTest,
+                         ::testing::Values("shared_private", "run_accumulator", "packed_thread",
+                                           "cub_histogram", "lane_private", "warp_batch"),
+                         [](const ::testing::TestParamInfo<const char*>& test) {
+                           return std::string(test.param);
                          });
 
 }  // namespace

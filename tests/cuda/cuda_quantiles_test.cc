@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/quantile.h"
-#include "tests/cuda/typed_gpu.h"
+#include "tests/cuda/gpu.h"
 
 namespace histogram {
 namespace {
@@ -123,54 +123,35 @@ TEST_P(CudaQuantilesTest, NanAmongTheSamplesMakesEachNan) {
   ExpectExact(bytes, {0, 0.5});
 }
 
-TEST_P(CudaQuantilesTest, SamplesAtRanksAreThoseOfSortedSamples) {
-  const std::vector<std::byte> bytes = WithoutNan(Samples({-100, 100}, 50'000));
-  std::vector<double> values = Values(bytes);
-  std::sort(values.begin(), values.end());
-  const void* const samples = Upload(bytes, 0);
+TEST_P(CudaQuantilesTest, SamplesAtRanksAreThoseOfSortedRows) {
   Result<DeviceRanks> search = DeviceRanks::Make(type());
   ASSERT_TRUE(search.ok()) << search.error().message;
-  // More than are searched for at once, and again with the same memory.
-  for (const size_t step : {values.size() / 37, values.size() / 700}) {
-    std::vector<uint64_t> ranks = {0, 0, 1};
-    for (uint64_t rank = 100; rank < values.size(); rank += step) ranks.push_back(rank);
-    ranks.push_back(values.size() - 1);
-    const Result<std::vector<uint64_t>> found =
-        search->Find(samples, values.size(), ranks, stream());
-    ASSERT_TRUE(found.ok()) << found.error().message;
-    ASSERT_EQ(found->size(), ranks.size());
-    const std::vector<double> at_ranks = ValuesOf(*found);
-    for (size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(at_ranks[i], values[ranks[i]]) << ranks[i];
-  }
-  const Result<std::vector<uint64_t>> none = search->Find(nullptr, 0, {}, stream());
-  ASSERT_TRUE(none.ok());
-  EXPECT_TRUE(none->empty());
-}
-
-TEST_P(CudaQuantilesTest, SamplesAtRanksOfRows) {
-  std::vector<std::byte> bytes = WithoutNan(Samples({-100, 100}, 9'100));
-  constexpr size_t kRow = 1000, kRows = 9;
-  bytes.resize(kRows * kRow * SampleBytes(type()));
+  const std::vector<std::byte> bytes = WithoutNan(Samples({-100, 100}, 50'000));
   const std::vector<double> values = Values(bytes);
   const void* const samples = Upload(bytes, 0);
-  Result<DeviceRanks> search = DeviceRanks::Make(type());
-  ASSERT_TRUE(search.ok()) << search.error().message;
-  // A wait for all rows; one in the middle of a row's ranks.
-  for (const size_t step : {300, 20}) {
-    std::vector<uint64_t> ranks;
-    for (uint64_t rank = 0; rank < kRow; rank += step) ranks.push_back(rank);
-    const Result<std::vector<uint64_t>> found = search->Find(samples, kRow, ranks, stream(), kRows);
+  // All samples with more ranks than are searched for at once, again with the same memory; rows
+  // with a wait for all of them, and with one in the middle of a row's ranks.
+  for (const auto& [rows, rank_count] : {std::pair(1U, 37U), {1U, 700U}, {9U, 4U}, {9U, 50U}}) {
+    const size_t row_size = values.size() / rows;
+    std::vector<uint64_t> ranks = {0, 0, 1};
+    for (size_t i = 1; i < rank_count; ++i) ranks.push_back(row_size * i / rank_count);
+    ranks.push_back(row_size - 1);
+    const Result<std::vector<uint64_t>> found =
+        search->Find(samples, row_size, ranks, stream(), rows);
     ASSERT_TRUE(found.ok()) << found.error().message;
     const std::vector<double> at_ranks = ValuesOf(*found);
-    ASSERT_EQ(at_ranks.size(), kRows * ranks.size());
-    for (size_t r = 0; r < kRows; ++r) {
-      std::vector<double> row(values.begin() + r * kRow, values.begin() + (r + 1) * kRow);
+    ASSERT_EQ(at_ranks.size(), rows * ranks.size());
+    for (size_t r = 0; r < rows; ++r) {
+      std::vector<double> row(values.begin() + r * row_size, values.begin() + (r + 1) * row_size);
       std::sort(row.begin(), row.end());
       for (size_t i = 0; i < ranks.size(); ++i) {
         EXPECT_EQ(at_ranks[r * ranks.size() + i], row[ranks[i]]) << r << " " << ranks[i];
       }
     }
   }
+  const Result<std::vector<uint64_t>> none = search->Find(nullptr, 0, {}, stream());
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->empty());
 }
 
 TEST_P(CudaQuantilesTest, OfNoSamplesAreNan) { ExpectExact({}, {0.5, 1}); }

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/rows.h"
-#include "tests/cuda/typed_gpu.h"
+#include "tests/cuda/gpu.h"
 
 namespace histogram {
 namespace {
@@ -37,20 +37,18 @@ class CudaRowsTest : public testing::TypedGpuTest {
   // Counts all but the last `left_out` samples with counters made for all.
   void ExpectExact(const Binning& binning, const DeviceRowCut& cut, std::vector<std::byte> bytes,
                    size_t offset = 0, uint64_t left_out = 0) {
-    const Result<Plan> plan = Plan::Make(binning, type());
-    ASSERT_TRUE(plan.ok());
+    const Plan plan = *Plan::Make(binning, type());
     const uint64_t count = bytes.size() / SampleBytes(type());
     const uint8_t* const at = Upload(bytes, offset);
     bytes.resize((count - left_out) * SampleBytes(type()));
     std::vector<Histogram> expected;
     ForEachRow(ToRowCut(cut), bytes, SampleBytes(type()),
                [&](uint64_t, std::span<const std::byte> row) {
-                 expected.push_back(histogram::Count(row, *plan));
+                 expected.push_back(histogram::Count(row, plan));
                });
-    Result<DeviceRows> counts = DeviceRows::Make(*plan, cut, count);
+    Result<DeviceRows> counts = DeviceRows::Make(plan, cut, count);
     ASSERT_TRUE(counts.ok()) << counts.error().message;
-    Result<DeviceRows> entropies =
-        DeviceRows::Make(*plan, cut, count, DeviceRows::Answer::kEntropy);
+    Result<DeviceRows> entropies = DeviceRows::Make(plan, cut, count, DeviceRows::Answer::kEntropy);
     ASSERT_TRUE(entropies.ok()) << entropies.error().message;
     for (int call = 0; call < 2; ++call) {
       for (DeviceRows* rows : {&*counts, &*entropies}) {
@@ -60,7 +58,7 @@ class CudaRowsTest : public testing::TypedGpuTest {
       }
       const Result<std::vector<Histogram>> counted = counts->Read(stream());
       ASSERT_TRUE(counted.ok()) << counted.error().message;
-      ASSERT_EQ(*counted, expected) << NameOf(type()) << ", " << plan->bin_count() << " bins, "
+      ASSERT_EQ(*counted, expected) << NameOf(type()) << ", " << plan.bin_count() << " bins, "
                                     << cut.channels << " channels, windows of " << cut.window;
       const Result<std::vector<float>> entropy = entropies->ReadEntropy(stream());
       ASSERT_TRUE(entropy.ok()) << entropy.error().message;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/cuda/typed_gpu.h"
+#include "tests/cuda/gpu.h"
 
 namespace histogram {
 namespace {
@@ -18,13 +18,12 @@ class CudaTypedTest : public testing::TypedGpuTest {
   // `offset`: samples before the first, so that it lies at any multiple of the type's size.
   void ExpectExact(const Binning& binning, const std::vector<std::byte>& bytes, size_t offset = 0,
                    uint64_t at_once = DeviceCounter::kSamplesAtOnce) {
-    const Result<Plan> plan = Plan::Make(binning, type());
-    ASSERT_TRUE(plan.ok());
-    Result<DeviceCounter> counter = DeviceCounter::Make(*plan, at_once);
+    const Plan plan = *Plan::Make(binning, type());
+    Result<DeviceCounter> counter = DeviceCounter::Make(plan, at_once);
     ASSERT_TRUE(counter.ok()) << counter.error().message;
     const uint8_t* const at = Upload(bytes, offset);
     const uint64_t count = bytes.size() / SampleBytes(type());
-    const Histogram expected = Count(bytes, *plan);
+    const Histogram expected = Count(bytes, plan);
     // In two parts.
     const std::optional<Error> first = counter->Add(at, count / 3, stream());
     ASSERT_FALSE(first.has_value()) << first->message;
@@ -33,119 +32,72 @@ class CudaTypedTest : public testing::TypedGpuTest {
     ASSERT_FALSE(second.has_value()) << second->message;
     const Result<Histogram> counted = counter->Read(stream());
     ASSERT_TRUE(counted.ok()) << counted.error().message;
-    ASSERT_EQ(*counted, expected) << NameOf(type()) << ", " << plan->bin_count() << " bins, "
-                                  << plan->family();
+    ASSERT_EQ(*counted, expected) << NameOf(type()) << ", " << plan.bin_count() << " bins, "
+                                  << plan.family();
     // In one call, over what is there.
     for (int call = 0; call < 2; ++call) {
       const Result<Histogram> at_one_go = counter->Count(at, count, stream());
       ASSERT_TRUE(at_one_go.ok()) << at_one_go.error().message;
       ASSERT_EQ(*at_one_go, expected);
     }
-    EXPECT_EQ(*counter->Read(stream()), EmptyHistogram(*plan));
+    EXPECT_EQ(*counter->Read(stream()), EmptyHistogram(plan));
+  }
+  void ExpectExact(const std::vector<Binning>& binnings, size_t samples) {
+    for (const Binning& binning : binnings) {
+      ExpectExact(binning, Samples(binning.ComputeEdges(), samples));
+      if (HasFatalFailure()) return;
+    }
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Types, CudaTypedTest, ::testing::ValuesIn(testing::kAllTypes),
                          testing::TypeName);
 
-TEST_P(CudaTypedTest, EvenBins) {
-  for (const uint32_t bins : {1U, 2U, 10U, 256U, 1000U, 4096U, 16384U, 49152U}) {
-    for (const auto& [lower, upper] : {std::pair(0.0, 1.0),
-                                       {0.1, 0.8},
-                                       {-4.0, 4.0},
-                                       {0.0, 65536.0},
-                                       {0.0, 255.0},
-                                       {-3.7, 12.1},
-                                       {1000.0, 1010.0},
-                                       {-1e6, 1e6}}) {
-      const Result<Binning> binning = Binning::Even(bins, lower, upper);
-      ASSERT_TRUE(binning.ok());
-      ExpectExact(*binning, Samples(binning->ComputeEdges(), 5000));
-    }
-  }
-}
+TEST_P(CudaTypedTest, OrdinaryBinnings) { ExpectExact(testing::OrdinaryBinnings(), 5000); }
 
-TEST_P(CudaTypedTest, RandomRanges) {
-  for (int round = 0; round < 100; ++round) {
-    const double scale = std::exp2(Uniform(-40, 60));
-    const double a = Uniform(-1, 1) * scale, b = a + Uniform(0, 1) * scale;
-    const Result<Binning> binning =
-        Binning::Even(static_cast<uint32_t>(std::exp2(Uniform(0, 12))), a, b);
-    if (!binning.ok()) continue;  // edges that round to the same double
-    ExpectExact(*binning, Samples(binning->ComputeEdges(), 1000));
-  }
-}
+TEST_P(CudaTypedTest, RandomBinnings) { ExpectExact(testing::RandomBinnings(160, random_), 1000); }
 
-TEST_P(CudaTypedTest, ArbitraryEdges) {
-  for (int round = 0; round < 60; ++round) {
-    const std::vector<double> edges = testing::RandomEdges(round % 2 == 0, 12, random_);
-    const Result<Binning> binning = Binning::Edges(edges);
-    ASSERT_TRUE(binning.ok());
-    ExpectExact(*binning, Samples(edges, 1000));
-  }
-}
-
-TEST_P(CudaTypedTest, RangesThatTheTypeDoesNotReach) {
-  for (const auto& [lower, upper] : testing::kOddRanges) {
-    for (const uint32_t bins : {1U, 7U, 100U}) {
-      const Result<Binning> binning = Binning::Even(bins, lower, upper);
-      ASSERT_TRUE(binning.ok());
-      ExpectExact(*binning, Samples(binning->ComputeEdges(), 1000));
-    }
-  }
-}
+TEST_P(CudaTypedTest, OddBinnings) { ExpectExact(testing::OddBinnings(), 1000); }
 
 TEST_P(CudaTypedTest, MoreBinsThanSharedMemoryHolds) {
-  const Result<Binning> even = Binning::Even(65536, -3.0, 70000.0);
-  ASSERT_TRUE(even.ok());
-  ExpectExact(*even, Samples(even->ComputeEdges(), 300000));
-  std::vector<double> edges;
-  for (int i = 0; i <= 65536; ++i) edges.push_back(std::pow(i / 65536.0, 3) * 40000);
-  const Result<Binning> uneven = Binning::Edges(edges);
-  ASSERT_TRUE(uneven.ok());
-  ExpectExact(*uneven, Samples(edges, 300000));
+  ExpectExact({*Binning::Even(49152, 0.0, 1.0), *Binning::Even(65536, -3.0, 70000.0),
+               testing::UnevenBinning(65536)},
+              300'000);
 }
 
 TEST_P(CudaTypedTest, MoreBinsThanAFewTablesHold) {
   for (const uint32_t bins : {200'000U, 300'000U, 1U << 20, 1U << 24}) {
     if (bins == 1U << 24 && type() != SampleType::kF32 && type() != SampleType::kU64) continue;
-    const Result<Binning> even = Binning::Even(bins, -3.0, 70000.0);
-    ASSERT_TRUE(even.ok());
-    const std::vector<std::byte> bytes = Samples(even->ComputeEdges(), 100'000);
+    const Binning even = *Binning::Even(bins, -3.0, 70000.0);
+    const std::vector<std::byte> bytes = Samples(even.ComputeEdges(), 100'000);
     // In one go, and in many.
-    ExpectExact(*even, bytes, 1);
-    ExpectExact(*even, bytes, 0, 20'000);
+    ExpectExact(even, bytes, 1);
+    ExpectExact(even, bytes, 0, 20'000);
   }
-  std::vector<double> edges;
-  for (int i = 0; i <= 400'000; ++i) edges.push_back(std::pow(i / 400'000.0, 3) * 40'000);
-  const Result<Binning> uneven = Binning::Edges(edges);
-  ASSERT_TRUE(uneven.ok());
-  ExpectExact(*uneven, Samples(edges, 100'000));
+  ExpectExact({testing::UnevenBinning(400'000)}, 100'000);
 }
 
 TEST_P(CudaTypedTest, ManyBinsOfConstantAndOfSortedData) {
-  const Result<Binning> even = Binning::Even(1U << 19, -3.0, 70000.0);
-  ASSERT_TRUE(even.ok());
+  const Binning even = *Binning::Even(1U << 19, -3.0, 70000.0);
   std::vector<std::byte> one, sorted;
   testing::AppendOnEdges(type(), {17.0}, 1, random_, one);
   std::vector<std::byte> constant;
   for (int i = 0; i < 100'000; ++i) constant.insert(constant.end(), one.begin(), one.end());
-  ExpectExact(*even, constant);
+  ExpectExact(even, constant);
   for (int i = 0; i < 100'000; ++i) {
     testing::AppendOnEdges(type(), {i * 0.7 - 100}, 1, random_, sorted);
   }
-  ExpectExact(*even, sorted, 3);
+  ExpectExact(even, sorted, 3);
 }
 
 TEST_P(CudaTypedTest, AnyAlignmentAndLength) {
-  const Result<Binning> binning = Binning::Even(50, 0.0, 100.0);
-  ASSERT_TRUE(binning.ok());
+  const Binning binning = *Binning::Even(50, 0.0, 100.0);
   const size_t size = SampleBytes(type());
-  const std::vector<std::byte> bytes = Samples(binning->ComputeEdges(), 70000);
+  const std::vector<std::byte> bytes = Samples(binning.ComputeEdges(), 70000);
   for (size_t offset = 0; offset < 17; offset += 5) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{3}, size_t{15}, size_t{16},
                                size_t{1000}, bytes.size() / size}) {
-      ExpectExact(*binning,
+      ExpectExact(binning,
                   std::vector<std::byte>(bytes.begin(),
                                          bytes.begin() + static_cast<ptrdiff_t>(count * size)),
                   offset);

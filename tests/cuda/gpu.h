@@ -1,9 +1,13 @@
-// What the GPU tests share: a device or a reason to skip, and a runner of single kernels.
+// What the GPU tests share: a device or a reason to skip, a runner of single kernels, and memory for
+// typed samples.
 #ifndef HISTOGRAM_TESTS_CUDA_GPU_H_
 #define HISTOGRAM_TESTS_CUDA_GPU_H_
 
+#include <histogram/typed.h>
+
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -13,6 +17,13 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/kernels/registry.h"
+#include "tests/kernels/typed_samples.h"
+
+// In SetUp: declares `devices`, the first GPU alone, or skips, saying why, where none can be used.
+#define HISTOGRAM_SKIP_WITHOUT_GPU()                                                 \
+  std::string why_not;                                                               \
+  const std::vector<cuda::Device> devices = ::histogram::testing::FirstGpu(why_not); \
+  if (devices.empty()) GTEST_SKIP() << "needs a GPU, and none can be used: " << why_not
 
 namespace histogram::testing {
 
@@ -116,12 +127,47 @@ class KernelRunner {
   cuda::DeviceBuffer input_, rows_, descriptors_, scratch_, clean_;
 };
 
-}  // namespace histogram::testing
+// The first GPU, memory for typed samples, and samples.
+class TypedGpuTest : public ::testing::TestWithParam<SampleType> {
+ protected:
+  void SetUp() override {
+    HISTOGRAM_SKIP_WITHOUT_GPU();
+    ASSERT_EQ(cudaSetDevice(devices.front().traits.index), cudaSuccess);
+    absl::StatusOr<cuda::DeviceBuffer> samples = cuda::DeviceBuffer::Make(kBytesMax);
+    ASSERT_TRUE(samples.ok());
+    samples_ = *std::move(samples);
+    absl::StatusOr<cuda::Stream> stream = cuda::MakeStream();
+    ASSERT_TRUE(stream.ok());
+    stream_ = *std::move(stream);
+  }
 
-// In SetUp: declares `devices`, the first GPU alone, or skips, saying why, where none can be used.
-#define HISTOGRAM_SKIP_WITHOUT_GPU()                           \
-  std::string why_not;                                         \
-  const std::vector<cuda::Device> devices = FirstGpu(why_not); \
-  if (devices.empty()) GTEST_SKIP() << "needs a GPU, and none can be used: " << why_not
+  SampleType type() const { return GetParam(); }
+  CUstream_st* stream() const { return stream_.get(); }
+
+  std::vector<std::byte> Samples(const std::vector<double>& edges, size_t count) {
+    return MixedSamples(type(), edges, count, random_);
+  }
+
+  // Puts samples on the device, `offset` samples behind an aligned address.
+  const uint8_t* Upload(const std::vector<std::byte>& bytes, size_t offset = 0) {
+    uint8_t* const at = samples_.get(offset * SampleBytes(type()));
+    EXPECT_LE(bytes.size() + offset * SampleBytes(type()), kBytesMax);
+    EXPECT_EQ(cudaMemcpy(at, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), cudaSuccess);
+    // The copy may return before it is done, and this stream does not wait for it.
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    return at;
+  }
+
+  double Uniform(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random_);
+  }
+
+  static constexpr size_t kBytesMax = size_t{16} << 20;
+  std::mt19937_64 random_{20261125};
+  cuda::DeviceBuffer samples_;
+  cuda::Stream stream_;
+};
+
+}  // namespace histogram::testing
 
 #endif  // HISTOGRAM_TESTS_CUDA_GPU_H_

@@ -8,6 +8,8 @@
 #ifndef HISTOGRAM_TESTS_KERNELS_BACKEND_CONTRACT_H_
 #define HISTOGRAM_TESTS_KERNELS_BACKEND_CONTRACT_H_
 
+#include <histogram/typed.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -16,6 +18,8 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,8 +30,10 @@
 #include "kernels/backend.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
+#include "kernels/payload.h"
+#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
-#include "tests/kernels/reference.h"
+#include "tests/kernels/typed_samples.h"
 
 namespace histogram::testing {
 
@@ -42,58 +48,83 @@ inline std::string BackendMakerName(const ::testing::TestParamInfo<BackendMaker>
   return test.param.name;
 }
 
-// Payloads, their fragments, and where their counts go. Add first, then MakeBatch.
+// Payloads under one plan, their fragments, and where their counts go. Add first, then MakeBatch.
 class BatchFixture {
  public:
-  // Cuts `bytes` into fragments of at most `fragment_bytes`.
-  void Add(std::vector<uint8_t> bytes, size_t fragment_bytes = SIZE_MAX) {
-    Payload& payload = payloads_.emplace_back();
-    payload.bytes = std::move(bytes);
-    for (size_t at = 0; at < payload.bytes.size();) {
-      const size_t length = std::min(fragment_bytes, payload.bytes.size() - at);
-      payload.fragments.emplace_back(payload.bytes.data() + at, length);
-      at += length;
-    }
-    payload.counts.fill(0xdeadbeefdeadbeef);  // to be overwritten, not added to
+  explicit BatchFixture(Plan plan = Plan()) : plan_(std::move(plan)) {}
+
+  // Cuts the payload, which begins at an odd address, into fragments of at most `fragment_bytes`.
+  void Add(const std::vector<uint8_t>& bytes, size_t fragment_bytes = SIZE_MAX) {
+    AddBytes(std::as_bytes(std::span(bytes)), fragment_bytes);
+  }
+  // `count` mixed samples, which fragments may cut.
+  void Add(size_t count, std::mt19937_64& random, size_t fragment_bytes = SIZE_MAX) {
+    AddBytes(MixedSamples(plan_.type(), plan_.binning().ComputeEdges(), count, random),
+             fragment_bytes);
   }
 
   std::unique_ptr<Batch> MakeBatch() {
     auto batch = std::make_unique<Batch>();
     batch->status = absl::UnknownError("not executed");
     for (Payload& payload : payloads_) {
-      payload.counts.fill(0xdeadbeefdeadbeef);
+      // To be overwritten, not added to.
+      payload.counts.assign(plan_.counter_count(), 0xdeadbeefdeadbeef);
       batch->items.push_back({.fragments = payload.fragments,
-                              .bytes = payload.bytes.size(),
+                              .bytes = payload.bytes.size() - 1,
+                              .plan = plan_,
                               .counts = absl::MakeSpan(payload.counts)});
-      batch->bytes += payload.bytes.size();
     }
+    batch->bytes = bytes();
     return batch;
   }
 
   void ExpectExact() const {
     for (size_t i = 0; i < payloads_.size(); ++i) {
-      ASSERT_EQ(payloads_[i].counts, ReferenceCounts(payloads_[i].bytes))
-          << "payload " << i << " of " << payloads_[i].bytes.size() << " bytes";
+      const Payload& payload = payloads_[i];
+      ASSERT_EQ(payload.counts, ReferenceCounters(payload.fragments, plan_))
+          << "payload " << i << " of " << payload.bytes.size() - 1 << " bytes of "
+          << NameOf(plan_.type()) << ", " << plan_.bin_count() << " bins, " << plan_.family();
     }
   }
 
   size_t size() const { return payloads_.size(); }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const Payload& payload : payloads_) sum += payload.bytes.size() - 1;
+    return sum;
+  }
 
  private:
   struct Payload {
-    std::vector<uint8_t> bytes;
+    std::vector<std::byte> bytes;  // the payload from the second one on
     std::vector<Fragment> fragments;
-    ValueCounts counts;
+    std::vector<uint64_t> counts;
   };
+  void AddBytes(std::span<const std::byte> bytes, size_t fragment_bytes) {
+    Payload& payload = payloads_.emplace_back();
+    payload.bytes.resize(1);
+    payload.bytes.insert(payload.bytes.end(), bytes.begin(), bytes.end());
+    std::span<const std::byte> left = std::span(payload.bytes).subspan(1);
+    while (!left.empty()) {
+      const size_t length = std::min(fragment_bytes, left.size());
+      payload.fragments.push_back(FragmentOf(left.first(length)));
+      left = left.subspan(length);
+    }
+  }
+
+  const Plan plan_;
   std::deque<Payload> payloads_;  // payloads stay where they are
 };
 
-// Submits and waits for done.
-inline std::unique_ptr<Batch> Execute(Backend& backend, std::unique_ptr<Batch> batch) {
-  std::promise<std::unique_ptr<Batch>> promise;
+// Submits; the batch is there when it is done.
+inline std::future<std::unique_ptr<Batch>> Start(Backend& backend, std::unique_ptr<Batch> batch) {
+  auto promise = std::make_shared<std::promise<std::unique_ptr<Batch>>>();
   backend.Submit(std::move(batch),
-                 [&promise](std::unique_ptr<Batch> done) { promise.set_value(std::move(done)); });
-  return promise.get_future().get();
+                 [promise](std::unique_ptr<Batch> done) { promise->set_value(std::move(done)); });
+  return promise->get_future();
+}
+inline std::unique_ptr<Batch> Execute(Backend& backend, std::unique_ptr<Batch> batch) {
+  return Start(backend, std::move(batch)).get();
 }
 
 // A backend that is to count with `kernel` only does so, whatever a lane gets.

@@ -3,12 +3,14 @@
 
 #include <histogram/usable_cores.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_info.h"
+#include "kernels/cpu/cpu_tuning.h"
 #include "kernels/cpu/registry.h"
 #include "tests/kernels/backend_contract.h"
 #include "tests/kernels/phases_backend_contract.h"
@@ -25,11 +27,14 @@ std::unique_ptr<Backend> Make(const cpu::CpuBackendOptions& options) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cpu, BackendContractTest,
-    ::testing::Values(BackendMaker{"one_lane", [] { return Make({.lanes = 1}); }},
-                      BackendMaker{"four_lanes", [] { return Make({.lanes = 4}); }},
-                      BackendMaker{"default_lanes", [] { return Make({}); }},
-                      BackendMaker{"forced",
-                                   [] { return Make({.lanes = 2, .force_kernel = "runs8"}); }}),
+    ::testing::Values(
+        BackendMaker{"one_lane", [] { return Make({.lanes = 1}); }},
+        BackendMaker{"four_lanes", [] { return Make({.lanes = 4}); }},
+        BackendMaker{"default_lanes", [] { return Make({}); }},
+        BackendMaker{"forced", [] { return Make({.lanes = 2, .force_kernel = "scalar"}); }},
+        BackendMaker{"tuned", [] { return Make({.lanes = 2, .tune = true}); }},
+        BackendMaker{"tuned_forced",
+                     [] { return Make({.lanes = 2, .force_kernel = "runs8", .tune = true}); }}),
     BackendMakerName);
 
 INSTANTIATE_TEST_SUITE_P(Cpu, TypedBackendContractTest,
@@ -63,26 +68,6 @@ TEST(CpuBackendTest, RefusesTooManyLanes) {
   EXPECT_EQ(GetErrorDetail(backend.status()).limit, cpu::kLanesMax);
 }
 
-TEST(CpuBackendTest, RefusesUnknownForcedKernel) {
-  const auto backend = cpu::MakeCpuBackend({.lanes = 1, .force_kernel = "tables9"});
-  EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(backend.status().message(), "'tables9'")) << backend.status();
-  EXPECT_TRUE(absl::StrContains(backend.status().message(), "runs8")) << backend.status();
-}
-
-TEST(CpuBackendTest, ForcedKernelRunsWhateverTheSize) {
-  const std::unique_ptr<Backend> backend = Make({.lanes = 1, .force_kernel = "scalar"});
-  for (const size_t size : {10, 1000000}) {
-    BatchFixture fixture;
-    fixture.Add(MakePayload(Distribution::kUniform, size));
-    const std::unique_ptr<Batch> batch = fixture.MakeBatch();
-    backend->Execute(*batch);
-    ASSERT_TRUE(batch->status.ok()) << batch->status;
-    EXPECT_EQ(batch->report.kernel, "scalar");
-    fixture.ExpectExact();
-  }
-}
-
 TEST(CpuBackendTest, EachKernelCountsWhereItIsForced) {
   for (const cpu::CpuKernel& kernel : cpu::Kernels()) {
     if (!kernel.supported()) continue;
@@ -100,6 +85,53 @@ TEST(CpuBackendTest, NeitherGathersNorTransfers) {
   backend->Execute(*batch);
   EXPECT_EQ(batch->report.gather_ns, 0U);
   EXPECT_EQ(batch->report.transfer_ns, 0U);
+}
+
+// --- The dispatch table, as it is measured
+
+std::vector<const cpu::CpuKernel*> SupportedKernels() {
+  std::vector<const cpu::CpuKernel*> kernels;
+  for (const cpu::CpuKernel& kernel : cpu::Kernels()) {
+    if (kernel.supported()) kernels.push_back(&kernel);
+  }
+  return kernels;
+}
+
+TEST(CpuTuning, NothingIsMeasuredUnasked) { EXPECT_TRUE(Make({.lanes = 1})->choices().empty()); }
+
+TEST(CpuTuning, MeasuresUpToAnySize) {
+  const std::vector<KernelChoice> rows = cpu::MeasureTable(SupportedKernels(), 60000);
+  ASSERT_FALSE(rows.empty());
+  uint64_t previous = 0;
+  for (const KernelChoice& row : rows) {
+    EXPECT_EQ(row.backend, "cpu");
+    EXPECT_GT(row.payload_bytes_max, previous);
+    EXPECT_GT(row.cost_ns, 0U);
+    EXPECT_GT(row.gigabytes_per_second, 0);
+    EXPECT_NE(cpu::FindKernel(row.kernel), nullptr);
+    previous = row.payload_bytes_max;
+  }
+  EXPECT_EQ(previous, UINT64_MAX);
+}
+
+TEST(CpuTuning, WithoutTimeThereAreNoRows) {
+  EXPECT_TRUE(cpu::MeasureTable(SupportedKernels(), 0).empty());
+}
+
+TEST(CpuTuning, BackendFollowsItsTable) {
+  const std::unique_ptr<Backend> backend = Make({.lanes = 1, .tune = true});
+  const std::vector<KernelChoice> choices = backend->choices();
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kUniform, 1 << 20));
+  const std::unique_ptr<Batch> batch = fixture.MakeBatch();
+  backend->Execute(*batch);
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  const auto row = std::find_if(choices.begin(), choices.end(), [](const KernelChoice& each) {
+    return each.payload_bytes_max >= 1 << 20;
+  });
+  fixture.ExpectExact();
+  if (row == choices.end()) GTEST_SKIP() << "this machine was too busy to measure 1 MiB";
+  EXPECT_EQ(batch->report.kernel, row->kernel);
 }
 
 }  // namespace

@@ -19,55 +19,34 @@ FileReader Files(std::map<std::string, std::string> files) {
   };
 }
 
-TEST(CgroupTest, NothingMeansNoLimit) {
-  EXPECT_EQ(CgroupCpuQuota(Files({})), std::nullopt);
-  EXPECT_EQ(CgroupCpuQuota(Files({{"/proc/self/cgroup", "0::/\n"}})), std::nullopt);
-}
-
-TEST(CgroupTest, Version2) {
-  EXPECT_EQ(CgroupCpuQuota(Files(
-                {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/cpu.max", "150000 100000\n"}})),
-            1.5);
-  EXPECT_EQ(CgroupCpuQuota(Files(
-                {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/cpu.max", "max 100000\n"}})),
-            std::nullopt);
-}
-
-TEST(CgroupTest, Version2TakesTheTightestOfTheGroupsAbove) {
-  const std::map<std::string, std::string> files = {
-      {"/proc/self/cgroup", "0::/kube/pod/container\n"},
-      {"/sys/fs/cgroup/kube/cpu.max", "max 100000\n"},
-      {"/sys/fs/cgroup/kube/pod/cpu.max", "200000 100000\n"},
-      {"/sys/fs/cgroup/kube/pod/container/cpu.max", "800000 200000\n"}};
-  EXPECT_EQ(CgroupCpuQuota(Files(files)), 2.0);
-}
-
-TEST(CgroupTest, Version1) {
-  const std::map<std::string, std::string> files = {
-      {"/proc/self/cgroup", "12:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n"},
-      {"/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "50000\n"},
-      {"/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n"},
-      {"/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n"},
-      {"/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"}};
-  EXPECT_EQ(CgroupCpuQuota(Files(files)), 0.5);
-}
-
-// In a container the group carries its host's name, but only its own files are mounted.
-TEST(CgroupTest, Version1MountedAtTheRoot) {
-  const std::map<std::string, std::string> files = {
-      {"/proc/self/cgroup", "4:cpu,cpuacct:/docker/abc\n"},
-      {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n"},
-      {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"}};
-  EXPECT_EQ(CgroupCpuQuota(Files(files)), 3.0);
-}
-
-TEST(CgroupTest, HybridTakesTheTighter) {
-  const std::map<std::string, std::string> files = {
-      {"/proc/self/cgroup", "4:cpu:/\n0::/\n"},
-      {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n"},
-      {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"},
-      {"/sys/fs/cgroup/unified/cpu.max", "100000 100000\n"}};
-  EXPECT_EQ(CgroupCpuQuota(Files(files)), 1.0);
+TEST(CgroupTest, TheTightestQuotaOfTheGroupCounts) {
+  using Text = std::map<std::string, std::string>;
+  const std::string group = "/proc/self/cgroup", sys = "/sys/fs/cgroup/";
+  const auto expect = [](std::optional<double> quota, const Text& files) {
+    EXPECT_EQ(CgroupCpuQuota(Files(files)), quota) << ::testing::PrintToString(files);
+  };
+  expect(std::nullopt, {});
+  expect(std::nullopt, {{group, "0::/\n"}});
+  // Version 2, and the groups above.
+  expect(1.5, {{group, "0::/\n"}, {sys + "cpu.max", "150000 100000\n"}});
+  expect(std::nullopt, {{group, "0::/\n"}, {sys + "cpu.max", "max 100000\n"}});
+  expect(2.0, {{group, "0::/kube/pod/container\n"},
+               {sys + "kube/cpu.max", "max 100000\n"},
+               {sys + "kube/pod/cpu.max", "200000 100000\n"},
+               {sys + "kube/pod/container/cpu.max", "800000 200000\n"}});
+  expect(0.5, {{group, "12:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n"},
+               {sys + "cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "50000\n"},
+               {sys + "cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n"},
+               {sys + "cpu,cpuacct/cpu.cfs_quota_us", "-1\n"},
+               {sys + "cpu,cpuacct/cpu.cfs_period_us", "100000\n"}});
+  // In a container the group carries its host's name, but only its own files are mounted.
+  expect(3.0, {{group, "4:cpu,cpuacct:/docker/abc\n"},
+               {sys + "cpu/cpu.cfs_quota_us", "300000\n"},
+               {sys + "cpu/cpu.cfs_period_us", "100000\n"}});
+  expect(1.0, {{group, "4:cpu:/\n0::/\n"},
+               {sys + "cpu/cpu.cfs_quota_us", "300000\n"},
+               {sys + "cpu/cpu.cfs_period_us", "100000\n"},
+               {sys + "unified/cpu.max", "100000 100000\n"}});
 }
 
 TEST(CgroupTest, NonsenseMeansNoLimit) {
@@ -90,12 +69,6 @@ TEST(UsableCoresTest, QuotaRoundsUpAndAffinityBounds) {
   EXPECT_EQ(UsableCores(std::nullopt, 0), 1U);
 }
 
-TEST(UsableCoresTest, ThisMachineHasSome) {
-  EXPECT_GE(AffinityCores(), 1U);
-  EXPECT_GE(histogram::UsableCores(), 1U);
-  EXPECT_LE(histogram::UsableCores(), AffinityCores());
-}
-
 TEST(ModelNameTest, ReadsTheFirstProcessor) {
   EXPECT_EQ(ModelName(Files({{"/proc/cpuinfo",
                               "processor\t: 0\nmodel\t\t: 17\n"
@@ -108,13 +81,6 @@ TEST(ModelNameTest, FallsBackToTheArchitecture) {
   EXPECT_FALSE(ModelName(Files({})).empty());
   EXPECT_FALSE(ModelName(Files({{"/proc/cpuinfo", "model name :\n"}})).empty());
   EXPECT_FALSE(ModelName().empty());
-}
-
-TEST(ReadWholeFileTest, ReadsOrSaysNothing) {
-  EXPECT_EQ(ReadWholeFile("/no/such/file"), std::nullopt);
-  const std::optional<std::string> groups = ReadWholeFile("/proc/self/stat");
-  ASSERT_TRUE(groups.has_value());
-  EXPECT_FALSE(groups->empty());
 }
 
 }  // namespace

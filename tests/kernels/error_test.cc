@@ -1,4 +1,8 @@
+// Errors carry their detail, and a Result without a value says why.
 #include "kernels/error.h"
+
+#include <histogram/binning.h>
+#include <histogram/result.h>
 
 #include <cstdint>
 #include <string>
@@ -8,45 +12,26 @@
 namespace histogram {
 namespace {
 
-TEST(ErrorTest, CarriesEveryPart) {
-  const ErrorDetail detail{.reason = "QUEUE_FULL",
-                           .field = "spec.binning.even.bin_count",
-                           .limit = UINT64_MAX,
-                           .retry_after_ms = 250};
-  const absl::Status status =
-      MakeError(absl::StatusCode::kResourceExhausted, "the queue is full", detail);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(status.message(), "the queue is full");
-  EXPECT_EQ(GetErrorDetail(status), detail);
+TEST(ErrorTest, CarriesEveryPartAndAnyText) {
+  for (const ErrorDetail& detail :
+       {ErrorDetail{}, ErrorDetail{.reason = "- 1 2\n", .field = std::string("a\0b\n- ", 6)},
+        ErrorDetail{.reason = "QUEUE_FULL",
+        .field = "spec.binning.even.bin_count",
+        .limit = UINT64_MAX,
+        .retry_after_ms = 250},
+        ErrorDetail{.reason = "R", .retry_after_ms = 0}}) {
+    const absl::Status copy(MakeError(absl::StatusCode::kResourceExhausted, "full", detail));
+    EXPECT_EQ(copy.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(copy.message(), "full");
+    EXPECT_EQ(GetErrorDetail(copy), detail);
+  }
+  EXPECT_EQ(GetErrorDetail(absl::InternalError("plain")), ErrorDetail{});
+  EXPECT_EQ(GetErrorDetail(absl::OkStatus()), ErrorDetail{});
 }
 
-TEST(ErrorTest, AbsentPartsStayAbsent) {
-  const ErrorDetail empty;
-  EXPECT_EQ(GetErrorDetail(MakeError(absl::StatusCode::kInternal, "", empty)), empty);
-  EXPECT_EQ(GetErrorDetail(absl::InternalError("plain")), empty);
-  EXPECT_EQ(GetErrorDetail(absl::OkStatus()), empty);
-}
-
-TEST(ErrorTest, RetryAfterZeroIsNotAbsent) {
-  const absl::Status status =
-      MakeError(absl::StatusCode::kUnavailable, "x",
-                {.reason = "R", .field = "", .limit = 0, .retry_after_ms = 0});
-  ASSERT_TRUE(GetErrorDetail(status).retry_after_ms.has_value());
-  EXPECT_EQ(*GetErrorDetail(status).retry_after_ms, 0U);
-}
-
-TEST(ErrorTest, AnyTextSurvives) {
-  const ErrorDetail detail{
-      .reason = "- 1 2\n", .field = std::string("a\0b\n- ", 6), .limit = 0, .retry_after_ms = {}};
-  EXPECT_EQ(GetErrorDetail(MakeError(absl::StatusCode::kInternal, "x", detail)), detail);
-}
-
-TEST(ErrorTest, SurvivesACopy) {
-  const absl::Status status =
-      MakeError(absl::StatusCode::kInvalidArgument, "x",
-                {.reason = "BAD", .field = "", .limit = 0, .retry_after_ms = {}});
-  const absl::Status copy(status);
-  EXPECT_EQ(GetErrorDetail(copy).reason, "BAD");
+TEST(ResultDeathTest, AValueThatIsNotThereEndsTheProcessWithTheReason) {
+  const Result<Binning> result = Binning::Even(0, {}, {});
+  EXPECT_DEATH(static_cast<void>(*result), "asked for: even.bin_count is 0");
 }
 
 }  // namespace

@@ -16,14 +16,6 @@
 namespace histogram {
 namespace {
 
-TEST(CountTest, CountsLetters) {
-  constexpr std::string_view kText = "hello, world";
-  const Histogram histogram = Count(kText, *Binning::Alphabet('a', 26, 6));
-  EXPECT_EQ(histogram.counts, std::vector<uint64_t>({2, 4, 3, 1, 0}));
-  EXPECT_EQ(histogram.samples, 12U);
-  EXPECT_EQ(histogram.ignored, 2U);
-}
-
 TEST(CountTest, TakesBytesOfAllTypes) {
   const std::string text = "one, two; one, two";
   const std::vector<uint8_t> numbers(text.begin(), text.end());
@@ -52,16 +44,6 @@ TEST(AddValuesTest, ChunksAddUpToTheWhole) {
   AddValues(rest, values);
   EXPECT_EQ(values, ReferenceCounts(all));
   EXPECT_EQ(Fold(values, Binning::Identity()), Count(all, Binning::Identity()));
-}
-
-TEST(CountTest, NamesItsKernel) {
-  EXPECT_EQ(KernelName(0), cpu::Kernels()[0].name);
-  for (const size_t size : {size_t{1}, size_t{4096}, size_t{1} << 30}) {
-    const cpu::CpuKernel* kernel = cpu::FindKernel(KernelName(size));
-    ASSERT_NE(kernel, nullptr);
-    EXPECT_TRUE(kernel->supported());
-    EXPECT_LE(kernel->bytes_min, size);
-  }
 }
 
 TEST(CountTest, AgreesWithTheReferenceAcrossKernels) {

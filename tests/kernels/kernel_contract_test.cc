@@ -196,11 +196,6 @@ TEST(RegistryTest, IsWellFormed) {
   }
 }
 
-TEST(RegistryTest, UnknownNameIsNoKernel) {
-  EXPECT_EQ(FindKernel("no such kernel"), nullptr);
-  EXPECT_EQ(FindKernel(""), nullptr);
-}
-
 TEST(RegistryTest, DefaultIsSupportedAndPays) {
   for (const uint64_t bytes :
        {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{1} << 16, uint64_t{1} << 40}) {

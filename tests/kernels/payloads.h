@@ -29,25 +29,9 @@ inline constexpr std::array<Distribution, 8> kDistributions = {
     Distribution::kGauss,         Distribution::kMultiplesOf32};
 
 inline std::string Name(Distribution distribution) {
-  switch (distribution) {
-    case Distribution::kUniform:
-      return "uniform";
-    case Distribution::kConstant:
-      return "constant";
-    case Distribution::kTwoAlternating:
-      return "two_alternating";
-    case Distribution::kSixteenValues:
-      return "sixteen_values";
-    case Distribution::kLetters:
-      return "letters";
-    case Distribution::kSorted:
-      return "sorted";
-    case Distribution::kGauss:
-      return "gauss";
-    case Distribution::kMultiplesOf32:
-      return "multiples_of_32";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"uniform", "constant", "two_alternating", "sixteen_values",
+                                    "letters", "sorted",   "gauss",           "multiples_of_32"};
+  return kNames[static_cast<size_t>(distribution)];
 }
 
 inline void PrintTo(Distribution distribution, std::ostream* out) { *out << Name(distribution); }

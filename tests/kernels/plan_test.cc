@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <random>
 #include <string>
@@ -20,11 +19,7 @@
 namespace histogram {
 namespace {
 
-// Configurations of each kind; millions with HISTOGRAM_TYPED_ROUNDS=1000000.
-size_t Rounds(size_t rounds) {
-  const char* const asked = std::getenv("HISTOGRAM_TYPED_ROUNDS");
-  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : rounds;
-}
+using testing::Rounds;  // HISTOGRAM_TYPED_ROUNDS=1000000: millions of configurations
 
 // By comparison with the edges, which a long double does exactly.
 template <typename C>

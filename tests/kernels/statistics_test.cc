@@ -43,21 +43,6 @@ TEST(StatisticsTest, OneSample) {
   EXPECT_EQ(statistics.quantiles, std::vector<double>({42, 42, 42}));
 }
 
-TEST(StatisticsTest, SmallSample) {
-  const Statistics statistics = Of({9, 1, 4, 4, 2, 9}, {0.25, 0.5, 0.9});
-  EXPECT_EQ(statistics.minimum, 1);
-  EXPECT_EQ(statistics.maximum, 9);
-  EXPECT_EQ(statistics.mean, 29 / 6.0);
-  EXPECT_DOUBLE_EQ(*statistics.standard_deviation, std::sqrt(199 / 6.0 - 29 / 6.0 * (29 / 6.0)));
-  EXPECT_EQ(statistics.median, 4);
-  EXPECT_EQ(statistics.mode, 4);  // 4 and 9 are equally frequent
-  EXPECT_DOUBLE_EQ(*statistics.entropy_bits, 2 * std::log2(3) / 3 + 2 * std::log2(6) / 6);
-  EXPECT_EQ(statistics.otsu_threshold, 4);
-  EXPECT_EQ(statistics.quantiles, std::vector<double>({2.5, 4, 9}));
-}
-
-TEST(StatisticsTest, MedianOfTwoIsBetween) { EXPECT_EQ(*Of({3, 4}).median, 3.5); }
-
 TEST(StatisticsTest, OnlyBinnedSamplesCount) {
   const std::vector<uint8_t> payload = {0, 5, 10, 10, 20, 255};
   const Statistics statistics = Of(payload, {0, 1}, *Binning::Even(4, 5, 20));
@@ -78,62 +63,6 @@ TEST(StatisticsTest, EntropyIsOfTheBins) {
   std::vector<uint32_t> table(256);
   for (uint32_t v = 0; v < 256; ++v) table[v] = v % 4;
   EXPECT_EQ(*Of(payload, {}, *Binning::ByteTable(4, table)).entropy_bits, 2);
-}
-
-double Interpolate(const std::vector<uint8_t>& sorted, double q) {
-  const double index = static_cast<double>(sorted.size() - 1) * q;
-  const auto before = static_cast<size_t>(std::floor(index));
-  const size_t after = std::min(before + 1, sorted.size() - 1);
-  const double t = index - std::floor(index);
-  const double a = sorted[before], b = sorted[after];
-  return t >= 0.5 ? b - (b - a) * (1 - t) : a + (b - a) * t;
-}
-
-TEST(StatisticsTest, AgreesWithTheSortedSamples) {
-  Random random(21);
-  for (const auto distribution : kDistributions) {
-    for (const size_t size : {1, 2, 3, 10, 101, 4096}) {
-      std::vector<uint8_t> payload = MakePayload(distribution, size, random.Next());
-      std::vector<double> quantiles = {0, 1, 0.5, 0.25, 1e-9, 1 - 1e-9, 1.0 / 3};
-      for (int i = 0; i < 20; ++i) quantiles.push_back(random.Unit());
-      const Statistics statistics = Of(payload, quantiles);
-
-      std::sort(payload.begin(), payload.end());
-      long double sum = 0, squares = 0;
-      std::map<uint8_t, size_t> counts;
-      for (const uint8_t v : payload) {
-        sum += v;
-        ++counts[v];
-      }
-      const long double mean = sum / static_cast<long double>(size);
-      for (const uint8_t v : payload) squares += (v - mean) * (v - mean);
-      EXPECT_EQ(statistics.minimum, payload.front());
-      EXPECT_EQ(statistics.maximum, payload.back());
-      EXPECT_DOUBLE_EQ(*statistics.mean, static_cast<double>(mean));
-      EXPECT_NEAR(*statistics.standard_deviation,
-                  static_cast<double>(std::sqrt(squares / static_cast<long double>(size))), 1e-12);
-      EXPECT_EQ(statistics.median, (payload[(size - 1) / 2] + payload[size / 2]) / 2.0);
-      const auto mode =
-          std::max_element(counts.begin(), counts.end(),
-                           [](const auto& a, const auto& b) { return a.second < b.second; });
-      EXPECT_EQ(statistics.mode, mode->first);
-      for (size_t i = 0; i < quantiles.size(); ++i) {
-        EXPECT_EQ(statistics.quantiles[i], Interpolate(payload, quantiles[i])) << quantiles[i];
-      }
-    }
-  }
-}
-
-// What numpy 2.4 says of the sample v*v mod 251 for v in 0..999.
-TEST(StatisticsTest, NumpysFigures) {
-  std::vector<uint8_t> payload;
-  for (int v = 0; v < 1000; ++v) payload.push_back(static_cast<uint8_t>(v * v % 251));
-  const Statistics statistics = Of(payload, {0.1, 0.333, 0.5, 0.9, 0.999});
-  EXPECT_EQ(statistics.mean, 118.442);
-  EXPECT_DOUBLE_EQ(*statistics.standard_deviation, 71.87218262999949);
-  EXPECT_EQ(statistics.median, 113);
-  EXPECT_NEAR(*statistics.entropy_bits, 6.975178346844475, 1e-12);
-  EXPECT_EQ(statistics.quantiles, std::vector<double>({21, 79, 113, 219, 249}));
 }
 
 // Otsu with exact integers, for samples so few that 128 bits hold every product.
@@ -198,11 +127,6 @@ TEST(OtsuTest, OneSampleDecides) {
     counts[110] += 1;
     EXPECT_EQ(ComputeStatistics(counts, Binning::Identity(), {}).otsu_threshold, 100) << scale;
   }
-}
-
-TEST(OtsuTest, TwoValuesSplitAfterTheSmaller) {
-  EXPECT_EQ(Of({7, 7, 200}).otsu_threshold, 7);
-  EXPECT_EQ(Of({0, 255}).otsu_threshold, 0);
 }
 
 // Counts far beyond what any payload has must neither overflow nor trap.

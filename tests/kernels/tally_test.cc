@@ -97,6 +97,9 @@ TEST(TallyTest, StatisticsOfPartsAreThoseOfTheWhole) {
     EXPECT_EQ(s.minimum, whole.minimum);
     EXPECT_EQ(s.maximum, whole.maximum);
     EXPECT_EQ(s.entropy_bits, whole.entropy_bits);
+    EXPECT_EQ(s.otsu_threshold, whole.otsu_threshold);
+    EXPECT_EQ(s.mode, whole.mode);
+    EXPECT_EQ(s.median.has_value(), SampleBytes(plan.type()) <= 2);
     ASSERT_EQ(s.mean.has_value(), whole.mean.has_value());
     EXPECT_NEAR(s.mean.value_or(0), whole.mean.value_or(0), 1e-9);
   }

@@ -141,13 +141,5 @@ TEST(TuneTest, ACellMayBringItsOwnMargin) {
   EXPECT_EQ(rows[1].kernel, "preferred");
 }
 
-TEST(TuneTest, EqualsGoByPriorityEveryTime) {
-  for (uint64_t seed = 1; seed < 50; ++seed) {
-    const Outcome outcome = TuneInvented({{"second", 1, 1000, 100}, {"first", 2, 1005, 100}},
-                                         {1024, 65536}, 1'000'000'000, seed);
-    for (const std::string& kernel : outcome.kernels) ASSERT_EQ(kernel, "first") << seed;
-  }
-}
-
 }  // namespace
 }  // namespace histogram::tuning

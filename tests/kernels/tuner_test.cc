@@ -39,15 +39,6 @@ Searched Search(size_t candidates, const std::function<absl::StatusOr<uint64_t>(
   return outcome;
 }
 
-TEST(TunerTest, FindsTheCheapest) {
-  for (size_t cheapest = 0; cheapest < 9; ++cheapest) {
-    const Searched outcome =
-        Search(9, [cheapest](size_t i) -> uint64_t { return i == cheapest ? 1000 : 1500 + i; });
-    EXPECT_EQ(outcome.candidate(), cheapest);
-    EXPECT_EQ(outcome.best->cost_ns, 1000U);
-  }
-}
-
 // Noise as machines have it: mostly small, sometimes a multiple, never negative.
 uint64_t Noisy(uint64_t cost_ns, Random& random) {
   double factor = 1 + 0.05 * random.Unit();
@@ -85,26 +76,6 @@ TEST(TunerTest, DoesNotFlapBetweenEquals) {
   }
 }
 
-TEST(TunerTest, MarginDoesNotHideARealDifference) {
-  const auto cost_ns = [](size_t i) -> uint64_t { return i == 0 ? 1030 : 1000; };
-  EXPECT_EQ(Search(2, cost_ns, {.margin = 0.02}).candidate(), 1U);
-}
-
-TEST(TunerTest, HopelessCandidateIsMeasuredOnce) {
-  const Searched outcome =
-      Search(3, [](size_t i) -> uint64_t { return i == 1 ? 1000000 : 1000 + i; });
-  EXPECT_EQ(outcome.measured[1], 1);
-  EXPECT_GT(outcome.measured[0], 3);
-  EXPECT_EQ(outcome.candidate(), 0U);
-}
-
-// Also when the hopeless one comes first and only the second shows that it is.
-TEST(TunerTest, HopelessFirstCandidateIsMeasuredOnce) {
-  const Searched outcome = Search(2, [](size_t i) -> uint64_t { return i == 0 ? 1000000 : 1000; });
-  EXPECT_EQ(outcome.measured[0], 1);
-  EXPECT_EQ(outcome.candidate(), 1U);
-}
-
 TEST(TunerTest, FailedCandidateIsNeverChosen) {
   int of_the_first = 0;
   const Searched outcome = Search(3, [&of_the_first](size_t i) -> absl::StatusOr<uint64_t> {
@@ -115,24 +86,6 @@ TEST(TunerTest, FailedCandidateIsNeverChosen) {
   // Beside its first cost the others look hopeless.
   EXPECT_EQ(outcome.measured, std::vector<int>({2, 1, 1}));
   EXPECT_EQ(outcome.candidate(), 1U);
-}
-
-TEST(TunerTest, AllFail) {
-  const Searched outcome = Search(
-      3, [](size_t) -> absl::StatusOr<uint64_t> { return absl::InternalError("does not launch"); });
-  EXPECT_EQ(outcome.measured, std::vector<int>({1, 1, 1}));
-  EXPECT_EQ(outcome.candidate(), std::nullopt);
-}
-
-TEST(TunerTest, NoCandidates) {
-  EXPECT_EQ(Search(0, [](size_t) -> uint64_t { return 7; }).candidate(), std::nullopt);
-}
-
-TEST(TunerTest, OneCandidateIsMeasuredAndChosen) {
-  const Searched outcome = Search(1, [](size_t) -> uint64_t { return 7; });
-  EXPECT_GE(outcome.measured[0], 1);
-  EXPECT_LE(outcome.measured[0], 12);
-  EXPECT_EQ(outcome.candidate(), 0U);
 }
 
 TEST(TunerTest, BudgetEndsTheSearch) {
@@ -149,13 +102,6 @@ TEST(TunerTest, BudgetEatenByOneCandidate) {
   const Searched outcome = Search(3, cost_ns, {.budget_ns = UINT64_MAX - 1});
   EXPECT_EQ(outcome.measured, std::vector<int>({1, 1, 1}));
   EXPECT_EQ(outcome.candidate(), 1U);
-}
-
-// Within a round all take turns, so that a disturbance does not hit one candidate alone.
-TEST(TunerTest, CandidatesTakeTurns) {
-  Searched outcome = Search(3, [](size_t) -> uint64_t { return 100; }, {.first_round = 2});
-  outcome.order.resize(6);
-  EXPECT_EQ(outcome.order, std::vector<size_t>({0, 1, 2, 0, 1, 2}));
 }
 
 TEST(TunerTest, ZeroCostsAreCosts) {

@@ -20,81 +20,6 @@
 
 namespace histogram::testing {
 
-// Payloads of typed samples under one plan, their fragments, and where their counts go.
-class TypedBatchFixture {
- public:
-  explicit TypedBatchFixture(Plan plan) : plan_(std::move(plan)) {}
-
-  // `count` samples: half on edges, others within and beyond them, and any bits. They begin at an
-  // odd address, in fragments of at most `fragment_bytes`, which may cut samples.
-  void Add(size_t count, std::mt19937_64& random, size_t fragment_bytes = SIZE_MAX) {
-    std::vector<std::byte> samples;
-    const std::vector<double> edges = plan_.binning().ComputeEdges();
-    AppendOnEdges(plan_.type(), edges, count / 2, random, samples);
-    AppendWithin(plan_.type(), edges, count / 4, random, samples);
-    AppendRandomBits(plan_.type(), count - count / 2 - count / 4, random, samples);
-    AddSamples(samples, fragment_bytes);
-  }
-
-  void AddSamples(const std::vector<std::byte>& samples, size_t fragment_bytes = SIZE_MAX) {
-    Payload& payload = payloads_.emplace_back();
-    payload.bytes.resize(samples.size() + 1);
-    if (!samples.empty()) std::memcpy(payload.bytes.data() + 1, samples.data(), samples.size());
-    for (size_t at = 1; at < payload.bytes.size();) {
-      const size_t length = std::min(fragment_bytes, payload.bytes.size() - at);
-      payload.fragments.emplace_back(payload.bytes.data() + at, length);
-      at += length;
-    }
-    payload.counts.resize(plan_.counter_count());
-  }
-
-  std::unique_ptr<Batch> MakeBatch() {
-    auto batch = std::make_unique<Batch>();
-    batch->status = absl::UnknownError("not executed");
-    for (Payload& payload : payloads_) {
-      // To be overwritten, not added to.
-      std::fill(payload.counts.begin(), payload.counts.end(), 0xdeadbeefdeadbeef);
-      batch->items.push_back({.fragments = payload.fragments,
-                              .bytes = payload.bytes.size() - 1,
-                              .plan = plan_,
-                              .counts = absl::MakeSpan(payload.counts)});
-      batch->bytes += payload.bytes.size() - 1;
-    }
-    return batch;
-  }
-
-  void ExpectExact() const {
-    const std::vector<double> edges = plan_.binning().ComputeEdges();
-    for (size_t i = 0; i < payloads_.size(); ++i) {
-      const std::vector<uint8_t>& bytes = payloads_[i].bytes;
-      const Histogram plain =
-          PlainHistogram({reinterpret_cast<const std::byte*>(bytes.data()) + 1, bytes.size() - 1},
-                         plan_.type(), edges);
-      std::vector<uint64_t> expected = plain.counts;
-      expected.insert(expected.end(), {plain.below, plain.above, plain.nan});
-      ASSERT_EQ(payloads_[i].counts, expected)
-          << "payload " << i << " of " << bytes.size() - 1 << " bytes of " << NameOf(plan_.type())
-          << ", " << plan_.bin_count() << " bins, " << plan_.family();
-    }
-  }
-
-  size_t size() const { return payloads_.size(); }
-  uint64_t bytes() const {
-    uint64_t sum = 0;
-    for (const Payload& payload : payloads_) sum += payload.bytes.size() - 1;
-    return sum;
-  }
-
- private:
-  struct Payload {
-    std::vector<uint8_t> bytes;  // the samples from the second one on
-    std::vector<Fragment> fragments;
-    std::vector<uint64_t> counts;
-  };
-  const Plan plan_;
-  std::deque<Payload> payloads_;  // payloads stay where they are
-};
-
 inline Plan MakePlan(const Result<Binning>& binning, SampleType type) {
   EXPECT_TRUE(binning.ok()) << binning.error().message;
   return *Plan::Make(*binning, type);
@@ -115,7 +40,7 @@ class TypedBackendContractTest : public BackendContractTest {
     return LanePayloads(static_cast<size_t>(std::min<uint64_t>(fit, 5000)));
   }
 
-  void ExpectCounted(TypedBatchFixture& fixture) {
+  void ExpectCounted(BatchFixture& fixture) {
     const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
     ASSERT_TRUE(batch->status.ok()) << batch->status;
     EXPECT_EQ(batch->report.payloads, fixture.size());
@@ -140,7 +65,7 @@ TEST_P(TypedBackendContractTest, EveryTypeUnderEvenBins) {
                                              {2048U, -4.0, 4.0},
                                              {5000U, -3.7, 12.1},
                                              {65536U, -3.0, 70000.0}}) {
-      TypedBatchFixture fixture(MakePlan(Binning::Even(bins, lower, upper), type));
+      BatchFixture fixture(MakePlan(Binning::Even(bins, lower, upper), type));
       fixture.Add(4000, random_, 1001);
       ASSERT_NO_FATAL_FAILURE(ExpectCounted(fixture));
     }
@@ -151,7 +76,7 @@ TEST_P(TypedBackendContractTest, EveryTypeUnderArbitraryEdges) {
   for (const SampleType type : kAllTypes) {
     for (int round = 0; round < 6; ++round) {
       const std::vector<double> edges = RandomEdges(round % 2 == 0, 12, random_);
-      TypedBatchFixture fixture(MakePlan(Binning::Edges(edges), type));
+      BatchFixture fixture(MakePlan(Binning::Edges(edges), type));
       fixture.Add(3000, random_, 777);
       ASSERT_NO_FATAL_FAILURE(ExpectCounted(fixture));
     }
@@ -161,7 +86,7 @@ TEST_P(TypedBackendContractTest, EveryTypeUnderArbitraryEdges) {
 TEST_P(TypedBackendContractTest, RangesThatTheTypeDoesNotReach) {
   for (const SampleType type : kAllTypes) {
     for (const auto& [lower, upper] : kOddRanges) {
-      TypedBatchFixture fixture(MakePlan(Binning::Even(7, lower, upper), type));
+      BatchFixture fixture(MakePlan(Binning::Even(7, lower, upper), type));
       fixture.Add(500, random_);
       ASSERT_NO_FATAL_FAILURE(ExpectCounted(fixture));
     }
@@ -171,7 +96,7 @@ TEST_P(TypedBackendContractTest, RangesThatTheTypeDoesNotReach) {
 TEST_P(TypedBackendContractTest, FragmentsThatCutSamples) {
   for (const SampleType type : kAllTypes) {
     for (const size_t fragment_bytes : {1, 2, 3, 5, 7, 13, 129}) {
-      TypedBatchFixture fixture(MakePlan(Binning::Even(100, 0.0, 200.0), type));
+      BatchFixture fixture(MakePlan(Binning::Even(100, 0.0, 200.0), type));
       fixture.Add(700, random_, fragment_bytes);
       fixture.Add(1, random_, fragment_bytes);
       ASSERT_NO_FATAL_FAILURE(ExpectCounted(fixture));
@@ -182,7 +107,7 @@ TEST_P(TypedBackendContractTest, FragmentsThatCutSamples) {
 TEST_P(TypedBackendContractTest, ManyPayloadsOfMixedSizes) {
   for (const SampleType type : {SampleType::kF32, SampleType::kU16, SampleType::kF64}) {
     const uint32_t bins = 300;
-    TypedBatchFixture fixture(MakePlan(Binning::Even(bins, -10.0, 500.0), type));
+    BatchFixture fixture(MakePlan(Binning::Even(bins, -10.0, 500.0), type));
     const uint64_t room = LaneBytes(size_t{1} << 20);
     const size_t payloads = PayloadsMax(bins);
     for (size_t i = 0; i < payloads && i < 200; ++i) {
@@ -195,7 +120,7 @@ TEST_P(TypedBackendContractTest, ManyPayloadsOfMixedSizes) {
 }
 
 TEST_P(TypedBackendContractTest, NoSamples) {
-  TypedBatchFixture fixture(MakePlan(Binning::Even(9, 0.0, 1.0), SampleType::kF32));
+  BatchFixture fixture(MakePlan(Binning::Even(9, 0.0, 1.0), SampleType::kF32));
   fixture.Add(0, random_);
   fixture.Add(0, random_);
   ASSERT_NO_FATAL_FAILURE(ExpectCounted(fixture));
@@ -203,7 +128,7 @@ TEST_P(TypedBackendContractTest, NoSamples) {
 
 TEST_P(TypedBackendContractTest, AsManyPayloadsAsItsCountersAndLanesAllow) {
   for (const uint32_t bins : {2U, 65536U}) {
-    TypedBatchFixture fixture(MakePlan(Binning::Even(bins, -1.0, 1.0), SampleType::kF32));
+    BatchFixture fixture(MakePlan(Binning::Even(bins, -1.0, 1.0), SampleType::kF32));
     const size_t payloads = std::min<size_t>(PayloadsMax(bins), bins > 1000 ? 16 : 5000);
     for (size_t i = 0; i < payloads; ++i) fixture.Add(1 + i % 5, random_);
     ASSERT_NO_FATAL_FAILURE(ExpectCounted(fixture));
@@ -218,7 +143,7 @@ TEST_P(TypedBackendContractTest, BytesAndTypedSamplesInTurn) {
     ASSERT_TRUE(batch->status.ok()) << batch->status;
     ASSERT_NO_FATAL_FAILURE(bytes.ExpectExact());
     const SampleType type = kAllTypes[round % std::size(kAllTypes)];
-    TypedBatchFixture typed(MakePlan(Binning::Even(1000 + round, -50.0, 50.0), type));
+    BatchFixture typed(MakePlan(Binning::Even(1000 + round, -50.0, 50.0), type));
     typed.Add(3000, random_);
     typed.Add(100, random_);
     ASSERT_NO_FATAL_FAILURE(ExpectCounted(typed));
@@ -230,14 +155,14 @@ TEST_P(TypedBackendContractTest, AllLanesAtOnceWithPayloadsOfDifferentSizes) {
   constexpr int kBatchesPerLane = 40;
   const Plan plan = MakePlan(Binning::Even(2048, -4.0, 4.0), SampleType::kF32);
   const uint32_t lanes = std::min(backend_->info().lanes, 4U);
-  std::deque<TypedBatchFixture> fixtures;
+  std::deque<BatchFixture> fixtures;
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     const size_t wanted = (size_t{1} << 14) + size_t{lane} * 350'000;
     fixtures.emplace_back(plan).Add(LaneBytes(wanted * sizeof(float)) / sizeof(float), random_);
   }
   std::vector<std::thread> callers;
   std::atomic<int> failures{0};
-  for (TypedBatchFixture& fixture : fixtures) {
+  for (BatchFixture& fixture : fixtures) {
     callers.emplace_back([&] {
       for (int i = 0; i < kBatchesPerLane; ++i) {
         if (!Run(fixture.MakeBatch())->status.ok()) failures.fetch_add(1);
@@ -246,7 +171,7 @@ TEST_P(TypedBackendContractTest, AllLanesAtOnceWithPayloadsOfDifferentSizes) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(failures.load(), 0);
-  for (const TypedBatchFixture& fixture : fixtures) {
+  for (const BatchFixture& fixture : fixtures) {
     ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
   }
 }

@@ -7,14 +7,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
 #include "kernels/reference.h"
@@ -136,6 +139,103 @@ inline constexpr std::pair<double, double> kOddRanges[] = {
     {1e300, 2e300}, {-2e300, -1e300}, {-1e300, 1e300},    {1e39, 2e39},       {-2e39, -1e39},
     {0.2, 0.4},     {-0.4, -0.2},     {3e38, 1e39},       {1.9e19, 2e19},     {-1e19, -9.3e18},
     {60000, 70000}, {9.2e18, 9.3e18}, {-9.3e18, -9.2e18}, {1.84e19, 1.85e19}, {1e-310, 1e-309}};
+
+// Even bins over ordinary ranges.
+inline std::vector<Binning> OrdinaryBinnings() {
+  std::vector<Binning> binnings;
+  for (const uint32_t bins : {1U, 2U, 3U, 10U, 64U, 100U, 256U, 1000U, 2048U, 4096U, 16384U}) {
+    for (const auto& [lower, upper] : {std::pair(0.0, 1.0),
+                                       {-1.0, 1.0},
+                                       {0.1, 0.8},
+                                       {-4.0, 4.0},
+                                       {0.0, 256.0},
+                                       {-128.0, 128.0},
+                                       {0.0, 65536.0},
+                                       {-32768.0, 32768.0},
+                                       {-3.7, 12.1},
+                                       {1000.0, 1010.0},
+                                       {-1e6, 1e6},
+                                       {0.0, 4294967296.0}}) {
+      binnings.push_back(*Binning::Even(bins, lower, upper));
+    }
+  }
+  return binnings;
+}
+
+// In turn: even bins over a random range, and bins between random edges.
+inline std::vector<Binning> RandomBinnings(size_t count, std::mt19937_64& random) {
+  const auto uniform = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  std::vector<Binning> binnings;
+  while (binnings.size() < count) {
+    const double scale = std::exp2(uniform(-40, 60));
+    const double lower = uniform(-1, 1) * scale, upper = lower + uniform(0, 1) * scale;
+    const auto bins = static_cast<uint32_t>(std::exp2(uniform(0, 12)));
+    const Result<Binning> even = Binning::Even(bins, lower, upper);
+    if (even.ok()) binnings.push_back(*even);  // else edges round to the same double
+    binnings.push_back(*Binning::Edges(RandomEdges(binnings.size() % 4 < 2, 12, random)));
+  }
+  return binnings;
+}
+
+// Ranges as wide and as narrow as doubles allow, those that a type does not reach, and edges closer
+// together than the samples of the type, so that some bins can hold none.
+inline std::vector<Binning> OddBinnings() {
+  std::vector<Binning> binnings;
+  const auto add = [&](double lower, double upper) {
+    for (const uint32_t bins : {1U, 7U, 100U, 1000U}) {
+      binnings.push_back(*Binning::Even(bins, lower, upper));
+    }
+  };
+  for (const auto& [lower, upper] : kOddRanges) add(lower, upper);
+  for (const auto& [lower, upper] : {std::pair(-8e307, 8e307),
+                                     {0.0, 1e-320},
+                                     {-1e-300, 1e-300},
+                                     {0.0, 1e-40},
+                                     {1.0, 1 + 0x1p-40},
+                                     {1.7e18, 1.7e18 + 4096 * 256},
+                                     {0x1p64 - 4096 * 2048, 0x1p64},
+                                     {-0x1p63, 0x1p63}}) {
+    add(lower, upper);
+  }
+  for (const double from : {0.0, 1.0, 100.0, -77.0, 1e9, -3e18, 9e18}) {
+    const double step = std::max(1.0, std::fabs(from)) * 0x1p-50;
+    std::vector<double> edges;
+    for (int i = 0; i < 64; ++i) edges.push_back(from + i * step);
+    edges.push_back(from + std::max(2.0, std::fabs(from) / 8));
+    binnings.push_back(*Binning::Edges(edges));
+  }
+  return binnings;
+}
+
+// Many bins between uneven edges.
+inline Binning UnevenBinning(int bins) {
+  std::vector<double> edges;
+  for (int i = 0; i <= bins; ++i)
+    edges.push_back(std::pow(i / static_cast<double>(bins), 3) * 40000);
+  return *Binning::Edges(edges);
+}
+
+// Half of them on edges, others within them, and any bits.
+inline std::vector<std::byte> MixedSamples(SampleType type, const std::vector<double>& edges,
+                                           size_t count, std::mt19937_64& random) {
+  std::vector<std::byte> bytes;
+  AppendOnEdges(type, edges, count / 2, random, bytes);
+  AppendWithin(type, edges, count / 4, random, bytes);
+  AppendRandomBits(type, count - count / 2 - count / 4, random, bytes);
+  return bytes;
+}
+
+// More of each kind with HISTOGRAM_TYPED_ROUNDS=100000.
+inline size_t Rounds(size_t rounds) {
+  const char* const asked = std::getenv("HISTOGRAM_TYPED_ROUNDS");
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : rounds;
+}
+
+inline std::string TypeName(const ::testing::TestParamInfo<SampleType>& of) {
+  return std::string(NameOf(of.param));
+}
 
 }  // namespace histogram::testing
 
