@@ -1,23 +1,68 @@
 // What is recorded comes out under the documented names, labels and units; labels stay bounded.
 #include "server/metrics/server_metrics.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tests/metrics/metrics_fixture.h"
+#include "absl/strings/str_split.h"
 
 namespace histogram::server {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+KernelChoice Choice(const std::string& kernel, uint64_t payload_bytes_max, uint64_t cost_ns) {
+  KernelChoice choice;
+  choice.bin_count_max = 65536;
+  choice.payload_bytes_max = payload_bytes_max;
+  choice.payloads_max = 64;
+  choice.kernel = kernel;
+  choice.cost_ns = cost_ns;
+  return choice;
+}
+
+// A CPU and a GPU.
+MetricsOptions TwoBackends() {
+  MetricsOptions options;
+  options.backends = {
+      {"cuda:0",
+       "NVIDIA \"H200\"\n",
+       "GPU-1234",
+       "550.54",
+       {"lane_private", "naive"},
+       {Choice("lane_private", 1 << 20, 20000), Choice("lane_private", 1 << 20, 7)}},
+      {"cpu",
+       "AMD EPYC",
+       "",
+       "",
+       {"scalar", "tables8"},
+       {Choice("tables8", 4096, 1500), Choice("tables8", UINT64_MAX, 0)}}};
+  options.build = {"0.1.0", "abc1234", "GNU 12.2.0", "Release"};
+  return options;
+}
+
+// The value of a series as a scrape shows it, `name{label="value",...}`; -1 where there is none.
+double Value(const ServerMetrics& from, const std::string& series) {
+  const std::string text = "\n" + from.Text(), line = "\n" + series + " ";
+  const size_t at = text.find(line);
+  return at == std::string::npos ? -1 : std::strtod(text.c_str() + at + line.size(), nullptr);
+}
 
 BatchReport Report(const std::string& backend, const std::string& kernel, uint32_t payloads = 1) {
   BatchReport report;
@@ -28,114 +73,87 @@ BatchReport Report(const std::string& backend, const std::string& kernel, uint32
   return report;
 }
 
-TEST(ServerMetrics, EveryFamilyIsThereFromTheStartWithHelp) {
-  const ServerMetrics metrics(TwoBackends());
-  const auto families = metrics.Collect();
-  for (const char* name : {"requests_total",
-                           "request_duration_seconds",
-                           "streams_total",
-                           "streams_open",
-                           "stage_duration_seconds",
-                           "kernel_duration_seconds",
-                           "payload_bytes",
-                           "batch_payloads",
-                           "batch_bytes",
-                           "batches_total",
-                           "queue_payloads",
-                           "queue_bytes",
-                           "in_flight",
-                           "lanes",
-                           "rejected_total",
-                           "expired_total",
-                           "cancelled_total",
-                           "fallback_total",
-                           "integrity_failures_total",
-                           "backend_up",
-                           "backend_info",
-                           "dispatch_batch_seconds",
-                           "limit",
-                           "draining",
-                           "build_info"}) {
-    const auto* family = FindFamily(families, std::string("histsvc_") + name);
-    ASSERT_NE(family, nullptr) << name;
-    EXPECT_FALSE(family->help.empty()) << name;
-    EXPECT_FALSE(family->metric.empty()) << name;
-  }
+double Own(const ServerMetrics& metrics, const std::string& series) {
+  return Value(metrics, "histsvc_" + series);
+}
+
+// How many series of this name a scrape shows.
+size_t CountSeries(const ServerMetrics& metrics, const std::string& name) {
+  const std::vector<std::string> lines = absl::StrSplit(metrics.Text(), '\n');
+  return static_cast<size_t>(std::count_if(lines.begin(), lines.end(), [&](const auto& line) {
+    return absl::StartsWith(line, absl::StrCat("histsvc_", name, "{"));
+  }));
+}
+
+TEST(ServerMetrics, EachFamilyIsThereOnceWithSeriesAndHelp) {
   std::set<std::string> names;
-  for (const auto& family : families) EXPECT_TRUE(names.insert(family.name).second) << family.name;
+  for (const auto& family : ServerMetrics(TwoBackends()).Collect()) {
+    EXPECT_TRUE(names.insert(family.name).second) << family.name;
+    EXPECT_FALSE(family.help.empty()) << family.name;
+    EXPECT_TRUE(!family.metric.empty() || absl::StrContains(family.name, "placement"))
+        << family.name;
+  }
+  EXPECT_GT(names.size(), 30U);
 }
 
 TEST(ServerMetrics, KnownSeriesExistAtZero) {
   const ServerMetrics metrics(TwoBackends());
-  EXPECT_EQ(Counter(metrics, "histsvc_requests_total",
-                    {{"method", "Compute"}, {"code", "RESOURCE_EXHAUSTED"}}),
-            0);
-  EXPECT_EQ(Counter(metrics, "histsvc_rejected_total", {{"reason", "queue_full"}}), 0);
-  EXPECT_EQ(Counter(metrics, "histsvc_fallback_total",
-                    {{"from", "cuda:0"}, {"to", "cpu"}, {"reason", "device_lost"}}),
-            0);
-  EXPECT_EQ(
-      Counter(metrics, "histsvc_batches_total", {{"backend", "cpu"}, {"closed_by", "inline"}}), 0);
-  EXPECT_EQ(Counter(metrics, "histsvc_integrity_failures_total"), 0);
-  EXPECT_TRUE(Find(metrics, "histsvc_kernel_duration_seconds",
-                   {{"kernel", "tables8"}, {"backend", "cpu"}}));
-  EXPECT_TRUE(Find(metrics, "histsvc_stage_duration_seconds",
-                   {{"stage", "transfer"}, {"backend", "cuda:0"}}));
+  for (const char* const series :
+       {R"(requests_total{method="Compute",code="RESOURCE_EXHAUSTED"})",
+        R"(rejected_total{reason="queue_full"})",
+        R"(fallback_total{from="cuda:0",to="cpu",reason="device_lost"})",
+        R"(batches_total{backend="cpu",closed_by="inline"})", "integrity_failures_total",
+        R"(kernel_duration_seconds_count{kernel="tables8",backend="cpu"})",
+        R"(stage_duration_seconds_count{stage="transfer",backend="cuda:0"})"}) {
+    EXPECT_EQ(Own(metrics, series), 0) << series;
+  }
   // A kernel that the selector does not use is shown once it has run.
-  EXPECT_FALSE(
-      Find(metrics, "histsvc_kernel_duration_seconds", {{"kernel", "scalar"}, {"backend", "cpu"}}));
+  EXPECT_EQ(Own(metrics, R"(kernel_duration_seconds_count{kernel="scalar",backend="cpu"})"), -1);
 }
 
 TEST(ServerMetrics, RequestsAreCountedByMethodCodeAndSize) {
   ServerMetrics metrics(TwoBackends());
-  metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, 50000);
-  metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4097, 50001);
+  metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, 1000000000);
+  metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4097, 1000000001);
   metrics.RequestFinished(Method::kComputeMany, absl::StatusCode::kInternal, 1 << 20, 1);
   metrics.RequestFinished(Method::kAccumulate, absl::StatusCode::kOk, uint64_t{1} << 40,
                           60000000000);
-  EXPECT_EQ(Counter(metrics, "histsvc_requests_total", {{"method", "Compute"}, {"code", "OK"}}), 2);
-  EXPECT_EQ(
-      Counter(metrics, "histsvc_requests_total", {{"method", "ComputeMany"}, {"code", "INTERNAL"}}),
-      1);
-
-  const auto small = Find(metrics, "histsvc_request_duration_seconds",
-                          {{"method", "Compute"}, {"size_class", "le_4KiB"}});
-  ASSERT_TRUE(small);
-  EXPECT_EQ(small->histogram.sample_count, 1u);
-  EXPECT_DOUBLE_EQ(small->histogram.sample_sum, 50e-6);
-  EXPECT_EQ(small->histogram.bucket[0].upper_bound, 50e-6);
-  EXPECT_EQ(small->histogram.bucket[0].cumulative_count, 1u);
-  EXPECT_GE(small->histogram.bucket.back().upper_bound, 10);
-
-  const auto next = Find(metrics, "histsvc_request_duration_seconds",
-                         {{"method", "Compute"}, {"size_class", "le_64KiB"}});
-  EXPECT_EQ(next->histogram.bucket[0].cumulative_count, 0u);
-  EXPECT_EQ(next->histogram.bucket[1].cumulative_count, 1u);
-
-  const auto largest = Find(metrics, "histsvc_request_duration_seconds",
-                            {{"method", "Accumulate"}, {"size_class", "gt_16MiB"}});
-  EXPECT_EQ(largest->histogram.bucket.back().cumulative_count, 0u);  // beyond the last bound
-  EXPECT_EQ(largest->histogram.sample_count, 1u);
-
-  const auto bytes = Find(metrics, "histsvc_payload_bytes");
-  EXPECT_EQ(bytes->histogram.sample_count, 4u);
-  EXPECT_EQ(bytes->histogram.bucket[0].upper_bound, 256);
-  EXPECT_EQ(bytes->histogram.bucket[2].upper_bound, 4096);
-  EXPECT_EQ(bytes->histogram.bucket[2].cumulative_count, 1u);
-  EXPECT_EQ(bytes->histogram.bucket.back().upper_bound, 1 << 30);
+  EXPECT_EQ(Own(metrics, R"(requests_total{method="Compute",code="OK"})"), 2);
+  EXPECT_EQ(Own(metrics, R"(requests_total{method="ComputeMany",code="INTERNAL"})"), 1);
+  const auto duration = [&](const std::string& what, const std::string& labels) {
+    return Own(metrics, "request_duration_seconds_" + what + "{" + labels + "}");
+  };
+  const std::string small = R"(method="Compute",size_class="le_4KiB")";
+  EXPECT_EQ(duration("count", small), 1);
+  EXPECT_EQ(duration("sum", small), 1);
+  EXPECT_EQ(duration("bucket", small + R"(,le="+Inf")"), 1);
+  EXPECT_EQ(duration("count", R"(method="Compute",size_class="le_64KiB")"), 1);
+  const std::string largest = R"(method="Accumulate",size_class="gt_16MiB")";
+  EXPECT_EQ(duration("count", largest), 1);
+  EXPECT_EQ(Own(metrics, "payload_bytes_count"), 4);
+  EXPECT_EQ(Own(metrics, R"(payload_bytes_bucket{le="256"})"), 0);
+  EXPECT_EQ(Own(metrics, R"(payload_bytes_bucket{le="4096"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(payload_bytes_bucket{le="1073741824"})"), 3);
+  // From 50 us to more than ten seconds, which a minute is beyond.
+  for (const auto& family : metrics.Collect()) {
+    if (family.name != "histsvc_request_duration_seconds") continue;
+    const auto& histogram = family.metric.back().histogram;
+    EXPECT_EQ(histogram.bucket.front().upper_bound, 50e-6);
+    EXPECT_GE(histogram.bucket.back().upper_bound, 10);
+  }
 }
 
 TEST(ServerMetrics, UnusualCodesAndMethodsAppearOnceTheyHappen) {
   ServerMetrics metrics(TwoBackends());
-  const Labels describe = {{"method", "Describe"}, {"code", "OK"}};
-  const Labels unknown = {{"method", "Compute"}, {"code", "UNKNOWN"}};
-  EXPECT_EQ(Counter(metrics, "histsvc_requests_total", describe), -1);
-  EXPECT_EQ(Counter(metrics, "histsvc_requests_total", unknown), -1);
+  const std::string describe = R"(requests_total{method="Describe",code="OK"})";
+  const std::string unknown = R"(requests_total{method="Compute",code="UNKNOWN"})";
+  EXPECT_EQ(Own(metrics, describe), -1);
+  EXPECT_EQ(Own(metrics, unknown), -1);
   metrics.RequestFinished(Method::kDescribe, absl::StatusCode::kOk, 0, 1000);
   metrics.RequestFinished(Method::kCompute, static_cast<absl::StatusCode>(99), 0, 1000);
   metrics.RequestFinished(Method::kCompute, static_cast<absl::StatusCode>(-1), 0, 1000);
-  EXPECT_EQ(Counter(metrics, "histsvc_requests_total", describe), 1);
-  EXPECT_EQ(Counter(metrics, "histsvc_requests_total", unknown), 2);
+  EXPECT_EQ(Own(metrics, describe), 1);
+  EXPECT_EQ(Own(metrics, unknown), 2);
 }
 
 TEST(ServerMetrics, BatchesAreCountedWithTheirStages) {
@@ -145,32 +163,21 @@ TEST(ServerMetrics, BatchesAreCountedWithTheirStages) {
   gpu.transfer_ns = 2000;
   metrics.BatchFinished(gpu, 1 << 20, ClosedBy::kPayloads);
   metrics.BatchFinished(Report("cpu", "scalar"), 100, ClosedBy::kInline);
-
-  EXPECT_EQ(
-      Counter(metrics, "histsvc_batches_total", {{"backend", "cuda:0"}, {"closed_by", "payloads"}}),
-      1);
-  EXPECT_EQ(
-      Counter(metrics, "histsvc_batches_total", {{"backend", "cpu"}, {"closed_by", "inline"}}), 1);
-  const auto stage = [&](const char* name, const char* backend) {
-    return Find(metrics, "histsvc_stage_duration_seconds", {{"stage", name}, {"backend", backend}})
-        ->histogram;
-  };
-  EXPECT_EQ(stage("gather", "cuda:0").sample_count, 1u);
-  EXPECT_DOUBLE_EQ(stage("transfer", "cuda:0").sample_sum, 2e-6);
-  EXPECT_EQ(stage("gather", "cpu").sample_count, 0u);  // it has none
-  EXPECT_EQ(stage("kernel", "cpu").sample_count, 1u);
-  EXPECT_EQ(stage("kernel", "cpu").bucket.front().upper_bound, 1e-6);
-  EXPECT_EQ(stage("kernel", "cpu").bucket[1].cumulative_count, 0u);
-  EXPECT_EQ(stage("kernel", "cpu").bucket[2].cumulative_count, 1u);  // 3 us, up to 4 us
-  EXPECT_GE(stage("kernel", "cpu").bucket.back().upper_bound, 1);
-  const auto kernel =
-      Find(metrics, "histsvc_kernel_duration_seconds", {{"kernel", "scalar"}, {"backend", "cpu"}});
-  ASSERT_TRUE(kernel);
-  EXPECT_EQ(kernel->histogram.sample_count, 1u);
-  EXPECT_EQ(Find(metrics, "histsvc_batch_payloads")->histogram.sample_sum, 65);
-  EXPECT_EQ(Find(metrics, "histsvc_batch_bytes")->histogram.sample_sum, (1 << 20) + 100);
   metrics.StageFinished(Stage::kQueue, "cpu", 5000);
-  EXPECT_EQ(stage("queue", "cpu").sample_count, 1u);
+  EXPECT_EQ(Own(metrics, R"(batches_total{backend="cuda:0",closed_by="payloads"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(batches_total{backend="cpu",closed_by="inline"})"), 1);
+  const auto stage = [&](const std::string& what, const std::string& labels) {
+    return Own(metrics, "stage_duration_seconds_" + what + "{" + labels + "}");
+  };
+  EXPECT_EQ(stage("count", R"(stage="gather",backend="cuda:0")"), 1);
+  EXPECT_DOUBLE_EQ(stage("sum", R"(stage="transfer",backend="cuda:0")"), 2e-6);
+  EXPECT_EQ(stage("count", R"(stage="gather",backend="cpu")"), 0);  // it has none
+  EXPECT_EQ(stage("count", R"(stage="kernel",backend="cpu")"), 1);
+  EXPECT_DOUBLE_EQ(stage("sum", R"(stage="kernel",backend="cpu")"), 3e-6);
+  EXPECT_EQ(stage("count", R"(stage="queue",backend="cpu")"), 1);
+  EXPECT_EQ(Own(metrics, R"(kernel_duration_seconds_count{kernel="scalar",backend="cpu"})"), 1);
+  EXPECT_EQ(Own(metrics, "batch_payloads_sum"), 65);
+  EXPECT_EQ(Own(metrics, "batch_bytes_sum"), (1 << 20) + 100);
 }
 
 TEST(ServerMetrics, UndeclaredNamesCountAsOtherAndAddNoSeries) {
@@ -182,19 +189,11 @@ TEST(ServerMetrics, UndeclaredNamesCountAsOtherAndAddNoSeries) {
     metrics.StageFinished(Stage::kReply, absl::StrCat("b", i), 1);
     metrics.FellBack(absl::StrCat("b", i), "cpu", absl::StrCat("r", i));
   }
-  EXPECT_EQ(
-      Counter(metrics, "histsvc_batches_total", {{"backend", "other"}, {"closed_by", "idle"}}),
-      1000);
-  EXPECT_EQ(
-      Find(metrics, "histsvc_kernel_duration_seconds", {{"kernel", "other"}, {"backend", "cpu"}})
-          ->histogram.sample_count,
-      1000u);
-  EXPECT_EQ(Counter(metrics, "histsvc_fallback_total",
-                    {{"from", "other"}, {"to", "cpu"}, {"reason", "other"}}),
-            1000);
-  const auto families = metrics.Collect();
-  EXPECT_EQ(FindFamily(families, "histsvc_backend_up")->metric.size(), 2u);
-  EXPECT_LE(FindFamily(families, "histsvc_kernel_duration_seconds")->metric.size(), 4u);
+  EXPECT_EQ(Own(metrics, R"(batches_total{backend="other",closed_by="idle"})"), 1000);
+  EXPECT_EQ(Own(metrics, R"(kernel_duration_seconds_count{kernel="other",backend="cpu"})"), 1000);
+  EXPECT_EQ(Own(metrics, R"(fallback_total{from="other",to="cpu",reason="other"})"), 1000);
+  EXPECT_EQ(CountSeries(metrics, "backend_up"), 2U);
+  EXPECT_LE(CountSeries(metrics, "kernel_duration_seconds_count"), 4U);
 }
 
 TEST(ServerMetrics, EventsAreCounted) {
@@ -206,30 +205,31 @@ TEST(ServerMetrics, EventsAreCounted) {
   metrics.Cancelled();
   metrics.IntegrityFailure();
   metrics.FellBack("cuda:0", "cpu", "watchdog");
-  EXPECT_EQ(Counter(metrics, "histsvc_rejected_total", {{"reason", "compressed"}}), 1);
-  EXPECT_EQ(Counter(metrics, "histsvc_rejected_total", {{"reason", "unauthenticated"}}), 1);
-  EXPECT_EQ(Counter(metrics, "histsvc_rejected_total", {{"reason", "queue_full"}}), 0);
-  EXPECT_EQ(Counter(metrics, "histsvc_expired_total"), 1);
-  EXPECT_EQ(Counter(metrics, "histsvc_cancelled_total"), 2);
-  EXPECT_EQ(Counter(metrics, "histsvc_integrity_failures_total"), 1);
-  EXPECT_EQ(Counter(metrics, "histsvc_fallback_total",
-                    {{"from", "cuda:0"}, {"to", "cpu"}, {"reason", "watchdog"}}),
-            1);
-}
-
-TEST(ServerMetrics, StreamsOpenAndClose) {
-  ServerMetrics metrics(TwoBackends());
+  metrics.SelfProbed(true, 50000);
+  metrics.SelfProbed(true, 150000);
+  metrics.SelfProbed(false, 1500000000);
   metrics.StreamOpened(Method::kAccumulate);
   metrics.StreamOpened(Method::kAccumulate);
   std::jthread([&] { metrics.StreamClosed(Method::kAccumulate); }).join();  // on another shard
-  EXPECT_EQ(Counter(metrics, "histsvc_streams_total", {{"method", "Accumulate"}}), 2);
-  EXPECT_EQ(Gauge(metrics, "histsvc_streams_open", {{"method", "Accumulate"}}), 1);
-  EXPECT_EQ(Gauge(metrics, "histsvc_streams_open", {{"method", "ComputeMany"}}), 0);
+  EXPECT_EQ(Own(metrics, R"(rejected_total{reason="compressed"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(rejected_total{reason="unauthenticated"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(rejected_total{reason="queue_full"})"), 0);
+  EXPECT_EQ(Own(metrics, "expired_total"), 1);
+  EXPECT_EQ(Own(metrics, "cancelled_total"), 2);
+  EXPECT_EQ(Own(metrics, "integrity_failures_total"), 1);
+  EXPECT_EQ(Own(metrics, R"(fallback_total{from="cuda:0",to="cpu",reason="watchdog"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(self_probes_total{outcome="reached"})"), 2);
+  EXPECT_EQ(Own(metrics, R"(self_probes_total{outcome="missed"})"), 1);
+  EXPECT_EQ(Own(metrics, "self_probe_duration_seconds_count"), 3);
+  EXPECT_DOUBLE_EQ(Own(metrics, "self_probe_duration_seconds_sum"), 1.5002);
+  EXPECT_EQ(Own(metrics, R"(streams_total{method="Accumulate"})"), 2);
+  EXPECT_EQ(Own(metrics, R"(streams_open{method="Accumulate"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(streams_open{method="ComputeMany"})"), 0);
 }
 
 TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   ServerMetrics metrics(TwoBackends());
-  EXPECT_EQ(Gauge(metrics, "histsvc_queue_bytes"), 0);
+  EXPECT_EQ(Own(metrics, "queue_bytes"), 0);
   Batcher::Snapshot now;
   metrics.SetSnapshotSource([&now] { return now; });
   now.queue_payloads = 3;
@@ -238,93 +238,62 @@ TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   now.charged_bytes = 9000;
   now.waiting = 2;
   now.backends = {{"cuda:0", false, 4, 1}, {"cpu", true, 2, 2}, {"unheard-of", true, 1, 1}};
-  EXPECT_EQ(Gauge(metrics, "histsvc_queue_payloads"), 3);
-  EXPECT_EQ(Gauge(metrics, "histsvc_queue_bytes"), 4096);
-  EXPECT_EQ(Gauge(metrics, "histsvc_in_flight"), 5);
-  EXPECT_EQ(Gauge(metrics, "histsvc_charged_bytes"), 9000);
-  EXPECT_EQ(Gauge(metrics, "histsvc_streams_paused"), 2);
-  EXPECT_EQ(Gauge(metrics, "histsvc_lanes", {{"backend", "cuda:0"}, {"state", "busy"}}), 1);
-  EXPECT_EQ(Gauge(metrics, "histsvc_lanes", {{"backend", "cuda:0"}, {"state", "free"}}), 3);
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cuda:0"}}), 0);
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cpu"}}), 1);
-  EXPECT_EQ(Gauge(metrics, "histsvc_lanes", {{"backend", "unheard-of"}, {"state", "busy"}}), -1);
+  EXPECT_EQ(Own(metrics, "queue_payloads"), 3);
+  EXPECT_EQ(Own(metrics, "queue_bytes"), 4096);
+  EXPECT_EQ(Own(metrics, "in_flight"), 5);
+  EXPECT_EQ(Own(metrics, "charged_bytes"), 9000);
+  EXPECT_EQ(Own(metrics, "streams_paused"), 2);
+  EXPECT_EQ(Own(metrics, R"(lanes{backend="cuda:0",state="busy"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(lanes{backend="cuda:0",state="free"})"), 3);
+  EXPECT_EQ(Own(metrics, R"(backend_up{backend="cuda:0"})"), 0);
+  EXPECT_EQ(Own(metrics, R"(backend_up{backend="cpu"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(lanes{backend="unheard-of",state="busy"})"), -1);
   metrics.SetSnapshotSource(nullptr);
-  EXPECT_EQ(Gauge(metrics, "histsvc_queue_bytes"), 0);
+  EXPECT_EQ(Own(metrics, "queue_bytes"), 0);
 }
 
 TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
   ServerMetrics metrics(TwoBackends());
-  const auto cost = [&](const char* backend, const char* kernel, const char* payload_bytes_max) {
-    return Gauge(metrics, "histsvc_dispatch_batch_seconds",
-                 {{"backend", backend},
-                  {"kernel", kernel},
-                  {"sample_type", "u8"},
-                  {"bin_count_max", "65536"},
-                  {"payload_bytes_max", payload_bytes_max},
-                  {"payloads_max", "64"}});
+  const auto cost = [&](const std::string& kernel, const std::string& bytes_max) {
+    return Own(metrics, "dispatch_batch_seconds{" + kernel +
+                            R"(,sample_type="u8",bin_count_max="65536",payload_bytes_max=")" +
+                            bytes_max + R"(",payloads_max="64"})");
   };
-  EXPECT_DOUBLE_EQ(cost("cuda:0", "lane_private", "1048576"), 20e-6) << "the first of two rows";
-  EXPECT_DOUBLE_EQ(cost("cpu", "tables8", "4096"), 1.5e-6);
-  EXPECT_EQ(cost("cpu", "tables8", "any"), 0) << "not measured, but in the table";
-  const auto families = metrics.Collect();
-  EXPECT_EQ(FindFamily(families, "histsvc_dispatch_batch_seconds")->metric.size(), 3u);
+  EXPECT_DOUBLE_EQ(cost(R"(backend="cuda:0",kernel="lane_private")", "1048576"), 20e-6)
+      << "the first of two rows";
+  EXPECT_DOUBLE_EQ(cost(R"(backend="cpu",kernel="tables8")", "4096"), 1.5e-6);
+  EXPECT_EQ(cost(R"(backend="cpu",kernel="tables8")", "any"), 0) << "not measured, in the table";
+  EXPECT_EQ(CountSeries(metrics, "dispatch_batch_seconds"), 3U);
 
   metrics.SetSnapshotSource([] {
     Batcher::Snapshot snapshot;
     snapshot.placements = {{4096, "cpu", "estimate", 0}, {UINT64_MAX, "cuda:0", "trial", 3}};
     return snapshot;
   });
-  const auto placed = [&](const char* bytes_max, const char* backend, const char* reason) {
-    return Gauge(metrics, "histsvc_placement_info",
-                 {{"samples", "bytes"},
-                  {"payload_bytes_max", bytes_max},
-                  {"backend", backend},
-                  {"reason", reason}});
-  };
-  EXPECT_EQ(placed("4096", "cpu", "estimate"), 1);
-  EXPECT_EQ(placed("any", "cuda:0", "trial"), 1);
-  EXPECT_EQ(placed("4096", "cuda:0", "trial"), -1);
-  EXPECT_EQ(Counter(metrics, "histsvc_placement_switches_total",
-                    {{"samples", "bytes"}, {"payload_bytes_max", "any"}}),
-            3);
-}
-
-TEST(ServerMetrics, TellsWhatItIs) {
-  ServerMetrics metrics(TwoBackends());
-  EXPECT_EQ(Gauge(metrics, "histsvc_build_info",
-                  {{"version", "0.1.0"},
-                   {"commit", "abc1234"},
-                   {"compiler", "GNU 12.2.0"},
-                   {"cuda", "false"}}),
+  const std::string of_bytes = R"({samples="bytes",payload_bytes_max=)";
+  EXPECT_EQ(
+      Own(metrics, "placement_info" + of_bytes + R"("4096",backend="cpu",reason="estimate"})"), 1);
+  EXPECT_EQ(Own(metrics, "placement_info" + of_bytes + R"("any",backend="cuda:0",reason="trial"})"),
             1);
-  EXPECT_EQ(Gauge(metrics, "histsvc_limit", {{"name", "payload_bytes_max"}}), 64 << 20);
-  EXPECT_EQ(Gauge(metrics, "histsvc_limit", {{"name", "drain_max_seconds"}}), 30);
-  EXPECT_EQ(Gauge(metrics, "histsvc_limit", {{"name", "drain_delay_seconds"}}), 3);
-  EXPECT_EQ(Gauge(metrics, "histsvc_draining"), 0);
-  metrics.SetDraining(true);
-  EXPECT_EQ(Gauge(metrics, "histsvc_draining"), 1);
+  EXPECT_EQ(CountSeries(metrics, "placement_info"), 2U);
+  EXPECT_EQ(Own(metrics, "placement_switches_total" + of_bytes + R"("any"})"), 3);
 }
 
-TEST(ServerMetrics, ReadyUntilTheServerDrains) {
+TEST(ServerMetrics, TellsWhatItIsAndWhetherItIsReady) {
   ServerMetrics metrics(TwoBackends());
-  EXPECT_EQ(Gauge(metrics, "histsvc_ready"), 0) << "it starts";
+  EXPECT_EQ(Own(metrics,
+                "build_info{version=\"0.1.0\",commit=\"abc1234\","
+                "compiler=\"GNU 12.2.0\",cuda=\"false\"}"),
+            1);
+  EXPECT_EQ(Own(metrics, R"(limit{name="payload_bytes_max"})"), 64 << 20);
+  EXPECT_EQ(Own(metrics, R"(limit{name="drain_max_seconds"})"), 30);
+  EXPECT_EQ(Own(metrics, "draining"), 0);
+  EXPECT_EQ(Own(metrics, "ready"), 0) << "it starts";
   metrics.SetReady(true);
-  EXPECT_EQ(Gauge(metrics, "histsvc_ready"), 1);
+  EXPECT_EQ(Own(metrics, "ready"), 1);
   metrics.SetDraining(true);
-  EXPECT_EQ(Gauge(metrics, "histsvc_ready"), 0);
-}
-
-TEST(ServerMetrics, SelfProbesAreCountedAndTimed) {
-  ServerMetrics metrics(TwoBackends());
-  metrics.SelfProbed(true, 50000);
-  metrics.SelfProbed(true, 150000);
-  metrics.SelfProbed(false, 1500000000);
-  EXPECT_EQ(Counter(metrics, "histsvc_self_probes_total", {{"outcome", "reached"}}), 2);
-  EXPECT_EQ(Counter(metrics, "histsvc_self_probes_total", {{"outcome", "missed"}}), 1);
-  const auto took = Find(metrics, "histsvc_self_probe_duration_seconds");
-  ASSERT_TRUE(took);
-  EXPECT_EQ(took->histogram.sample_count, 3u);
-  EXPECT_DOUBLE_EQ(took->histogram.sample_sum, 1.5002);
+  EXPECT_EQ(Own(metrics, "draining"), 1);
+  EXPECT_EQ(Own(metrics, "ready"), 0);
 }
 
 TEST(ServerMetrics, TextIsEscapedAndHoldsEachHistogramsEnd) {
@@ -355,18 +324,61 @@ TEST(ServerMetrics, CountsExactlyWhileBeingScraped) {
       running.fetch_sub(1);
     });
   }
-  const Labels labels = {{"method", "Compute"}, {"code", "OK"}};
+  const std::string requests = R"(requests_total{method="Compute",code="OK"})";
   double last = 0;
   while (running.load() > 0) {
-    const double now = Counter(metrics, "histsvc_requests_total", labels);
+    const double now = Own(metrics, requests);
     EXPECT_GE(now, last);
     EXPECT_LE(now, kThreads * kRequests);
     last = now;
   }
   threads.clear();
-  EXPECT_EQ(Counter(metrics, "histsvc_requests_total", labels), kThreads * kRequests);
-  EXPECT_EQ(Find(metrics, "histsvc_batch_bytes")->histogram.sample_sum,
-            100.0 * kThreads * kRequests);
+  EXPECT_EQ(Own(metrics, requests), kThreads * kRequests);
+  EXPECT_EQ(Own(metrics, "batch_bytes_sum"), 100.0 * kThreads * kRequests);
+}
+
+TEST(ProcessMetrics, DescribeThisProcess) {
+  const ServerMetrics metrics(TwoBackends());
+  while (std::clock() < CLOCKS_PER_SEC / 50) continue;  // until it has taken some
+  EXPECT_GE(Value(metrics, "process_cpu_seconds_total"), 0.019);
+  EXPECT_LE(Value(metrics, "process_cpu_seconds_total"), 3600);
+  EXPECT_GT(Value(metrics, "process_resident_memory_bytes"), 1 << 20);
+  EXPECT_GT(Value(metrics, "process_virtual_memory_bytes"),
+            Value(metrics, "process_resident_memory_bytes"));
+  EXPECT_GT(Value(metrics, "process_max_fds"), 2);
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  EXPECT_LE(Value(metrics, "process_start_time_seconds"), now);
+  EXPECT_GT(Value(metrics, "process_start_time_seconds"), now - 3600);
+}
+
+TEST(ProcessMetrics, CountsOpenFiles) {
+  const ServerMetrics metrics(TwoBackends());
+  const double before = Value(metrics, "process_open_fds");
+  std::vector<int> files;
+  for (int i = 0; i < 10; ++i) files.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(Value(metrics, "process_open_fds"), before + 10);
+  for (const int file : files) close(file);
+  EXPECT_EQ(Value(metrics, "process_open_fds"), before);
+}
+
+TEST(ProcessMetrics, AreAllThereWhenDescriptorsHaveRunOut) {
+  const ServerMetrics metrics(TwoBackends());
+  const rlimit before = [] {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return limit;
+  }();
+  const rlimit none{0, before.rlim_max};
+  const size_t families = metrics.Collect().size();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const size_t found = metrics.Collect().size();
+  const double open = Value(metrics, "process_open_fds");
+  const double resident = Value(metrics, "process_resident_memory_bytes");
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(found, families);
+  EXPECT_GT(open, 3);
+  EXPECT_GT(resident, 1 << 20);
 }
 
 }  // namespace
