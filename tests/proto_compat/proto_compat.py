@@ -3,12 +3,9 @@
 
   proto_compat.py [--protoc PROTOC]   1 if something breaks; 77 if there is no release
 
-What may not change: packages, the names of messages, enums and services; a field's number, name
-(JSON), type, label, presence and oneof; a message's field numbers (a removed one would have to be
-reserved, and even that takes away what clients send: it is refused); enum values; methods, their
-types and their streaming. New messages, fields, enum values and methods are welcome, with three
-exceptions that look new but are not: a field may not take a number that the release reserved; an
-existing field may not join a oneof; and a new field may not be `required`.
+What the release says of a file, a message, a field's number, an enum's value or a method still holds, and
+what it reserved is reserved: a removed field would take away what clients send. New messages, fields, enum
+values and methods are welcome.
 """
 
 import argparse
@@ -38,134 +35,59 @@ def compile_proto(protoc, proto):
         return descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes())
 
 
-def type_name(field):
-    if field.type_name:
-        return field.type_name.lstrip(".")
-    return Field.Type.Name(field.type).removeprefix("TYPE_").lower()
+def field_facts(message, field):
+    """What a client relies on, by the field's number or name."""
+    # The hidden oneof of a proto3 `optional` is none that the author wrote.
+    in_oneof = field.HasField("oneof_index") and not field.proto3_optional
+    return (field.name, f"json_name = {field.json_name}", field.type_name or Field.Type.Name(field.type),
+            Field.Label.Name(field.label), f"optional = {field.proto3_optional}",
+            f"oneof = {message.oneof_decl[field.oneof_index].name if in_oneof else None}",
+            f"packed = {field.options.packed if field.options.HasField('packed') else None}")
 
 
-def oneof_name(message, field):
-    """The oneof that the author wrote; the hidden one of a proto3 `optional` is not one."""
-    if not field.HasField("oneof_index") or field.proto3_optional:
-        return None
-    return message.oneof_decl[field.oneof_index].name
-
-
-def is_packed(field):
-    return field.options.packed if field.options.HasField("packed") else None
-
-
-def compare_field(where, old_message, old, new_message, new):
-    problems = []
-
-    def expect_same(what, before, after):
-        if before != after:
-            problems.append(f"{where}: {what} changed from {before} to {after}")
-
-    expect_same("name", old.name, new.name)
-    expect_same("JSON name", old.json_name, new.json_name)
-    expect_same("type", type_name(old), type_name(new))
-    expect_same("label", Field.Label.Name(old.label), Field.Label.Name(new.label))
-    expect_same("presence (optional)", old.proto3_optional, new.proto3_optional)
-    expect_same("oneof", oneof_name(old_message, old), oneof_name(new_message, new))
-    expect_same("packing", is_packed(old), is_packed(new))
-    return problems
-
-
-def is_reserved(message, number):
-    return any(span.start <= number < span.end for span in message.reserved_range)
-
-
-def compare_message(where, old, new):
-    problems = []
-    new_fields = {field.number: field for field in new.field}
-    for field in old.field:
-        name = f"{where}.{field.name} = {field.number}"
-        if field.number in new_fields:
-            problems += compare_field(name, old, field, new, new_fields[field.number])
-        else:
-            moved = [other.number for other in new.field if other.name == field.name]
-            problems.append(f"{name}: renumbered to {moved[0]}" if moved else f"{name}: removed")
-    old_numbers = {field.number for field in old.field}
-    for field in new.field:
-        if field.number in old_numbers:
-            continue
-        name = f"{where}.{field.name} = {field.number}"
-        if is_reserved(old, field.number):
-            problems.append(f"{name}: takes a reserved number")
-        if field.name in old.reserved_name:
-            problems.append(f"{name}: takes a reserved name")
-        if field.label == Field.LABEL_REQUIRED:
-            problems.append(f"{name}: new fields cannot be required")
-    for span in old.reserved_range:
+def message_facts(where, message):
+    yield where, "message"
+    for field in message.field:
+        yield f"{where}, number {field.number}", field_facts(message, field)
+    for span in message.reserved_range:
         for number in range(span.start, min(span.end, span.start + 1000)):
-            if not is_reserved(new, number) and number not in new_fields:
-                problems.append(f"{where}: number {number} is no longer reserved")
-    problems += compare_named(where, "message", old.nested_type, new.nested_type, compare_message)
-    problems += compare_named(where, "enum", old.enum_type, new.enum_type, compare_enum)
-    return problems
+            yield f"{where}, number {number}", "reserved"
+    for name in message.reserved_name:
+        yield f"{where}, name {name}", "reserved"
+    for nested in message.nested_type:
+        yield from message_facts(f"{where}.{nested.name}", nested)
+    for enum in message.enum_type:
+        yield from enum_facts(f"{where}.{enum.name}", enum)
 
 
-def compare_enum(where, old, new):
-    problems = []
-    new_values = {value.name: value.number for value in new.value}
-    for value in old.value:
-        if value.name not in new_values:
-            problems.append(f"{where}.{value.name} = {value.number}: removed")
-        elif new_values[value.name] != value.number:
-            problems.append(
-                f"{where}.{value.name}: renumbered from {value.number} to {new_values[value.name]}")
-    return problems
+def enum_facts(where, enum):
+    yield where, "enum"
+    for value in enum.value:
+        yield f"{where}.{value.name}", value.number
 
 
-def compare_method(where, old, new):
-    problems = []
-    for what, before, after in (
-            ("request type", old.input_type, new.input_type),
-            ("response type", old.output_type, new.output_type),
-            ("client streaming", old.client_streaming, new.client_streaming),
-            ("server streaming", old.server_streaming, new.server_streaming)):
-        if before != after:
-            problems.append(f"{where}: {what} changed from {before} to {after}")
-    return problems
-
-
-def compare_service(where, old, new):
-    return compare_named(where, "method", old.method, new.method, compare_method)
-
-
-def compare_named(where, kind, old, new, compare):
-    problems = []
-    found = {item.name: item for item in new}
-    for item in old:
-        name = f"{where}.{item.name}" if where else item.name
-        if item.name in found:
-            problems += compare(name, item, found[item.name])
-        else:
-            problems.append(f"{kind} {name}: removed")
-    return problems
+def facts_of(files):
+    """All that the files say, as a value for each place."""
+    facts = {}
+    for file in files.file:
+        facts[file.name] = f"package {file.package}, {file.syntax}"
+        for message in file.message_type:
+            facts.update(message_facts(f"{file.package}.{message.name}", message))
+        for enum in file.enum_type:
+            facts.update(enum_facts(f"{file.package}.{enum.name}", enum))
+        for service in file.service:
+            for method in service.method:
+                facts[f"{file.package}.{service.name}.{method.name}"] = (
+                    method.input_type, method.output_type, f"client streaming = {method.client_streaming}",
+                    f"server streaming = {method.server_streaming}")
+    return facts
 
 
 def compare_sets(old, new):
     """What breaks, one sentence each; empty when the change is compatible."""
-    problems = []
-    new_files = {file.name: file for file in new.file}
-    for file in old.file:
-        if file.name not in new_files:
-            problems.append(f"file {file.name}: removed")
-            continue
-        other = new_files[file.name]
-        if file.package != other.package:
-            problems.append(f"file {file.name}: package changed from {file.package} to {other.package}")
-        if (file.syntax or "proto2") != (other.syntax or "proto2"):
-            problems.append(f"file {file.name}: syntax changed")
-        problems += compare_named(
-            file.package, "message", file.message_type, other.message_type, compare_message)
-        problems += compare_named(
-            file.package, "enum", file.enum_type, other.enum_type, compare_enum)
-        problems += compare_named(
-            file.package, "service", file.service, other.service, compare_service)
-    return problems
+    now = facts_of(new)
+    return [f"{where}: was {before}, is {now.get(where, 'not there')}"
+            for where, before in facts_of(old).items() if now.get(where) != before]
 
 
 def last_release():
