@@ -1,7 +1,5 @@
 """The HTTP port through the clients that people have: curl's forms, and Connect's generated client."""
 
-import base64
-import http.client
 import importlib
 import json
 import pathlib
@@ -18,9 +16,6 @@ from harness.specs import random_bytes
 
 PAYLOAD = random_bytes(300_000)
 QUERY = "bins=16&range=0:256"
-CONNECT = "/histogram.v1.HistogramService/"
-
-
 @pytest.fixture(scope="module")
 def web(server_bin, tmp_path_factory):
     flags = ["--http-listen", "127.0.0.1:0", "--drain-delay", "0", "--payload-bytes-max", "1MiB"]
@@ -74,27 +69,6 @@ def test_curl(web, file, form):
     (histogram,) = answer["histograms"]
     want, _ = np.histogram(np.frombuffer(PAYLOAD, np.uint8), 16, (0, 256))
     assert (histogram["counts"], histogram["samples"]) == (want.tolist(), len(PAYLOAD))
-
-
-def test_curl_has_several_answers_over_one_connection(web, file):
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
-    one = ["-o", "/dev/null", "-T", file, f"http://{web.http_address}/v1/histogram?{QUERY}"]
-    done = subprocess.run(["curl", "-q", "-sS", "-w", "%{num_connects} %{http_code}\n", *one * 3],
-                          capture_output=True, timeout=90, check=True, env=clean_environment())
-    assert done.stdout.decode().splitlines() == ["1 200", "0 200", "0 200"]
-
-
-@pytest.mark.parametrize("arguments, status, reason", [
-    (["-T", "FILE", "-H", "Host: evil.example"], 403, "HOST_NOT_ALLOWED"),
-    (["-T", "FILE", "-H", "Origin: https://evil.example"], 403, "ORIGIN_NOT_ALLOWED"),
-    (["--data-binary", "@FILE", "-H", "Content-Encoding: gzip"], 415, "COMPRESSED_MESSAGE"),
-    (["-F", "file=@FILE"], 415, "BAD_CONTENT_TYPE"),
-    (["-X", "POST"], 411, "LENGTH_REQUIRED"), (["-X", "DELETE"], 405, "METHOD_NOT_ALLOWED")])
-def test_curl_is_told_why_not(web, file, arguments, status, reason):
-    arguments = [a.replace("FILE", str(file)) for a in arguments]
-    got, problem = curl(*arguments, f"http://{web.http_address}/v1/histogram?{QUERY}")
-    assert (got, problem["reason"]) == (status, reason), problem
 
 
 def test_curl_is_told_the_limit_before_it_sends(web, tmp_path):
@@ -175,63 +149,3 @@ def test_a_generated_client_learns_that_streams_and_compression_are_not_there(co
     with pytest.raises(ConnectError) as caught:
         compressing.compute(pb.ComputeRequest(payload=bytes(5000)))
     assert caught.value.code.value == "unimplemented" and "compressed" in caught.value.message
-
-
-def post(server, method, body, content_type, **headers):
-    """A Connect call without its library: (status, type, body)."""
-    connection = http.client.HTTPConnection(*server.http_address.rsplit(":", 1), timeout=30)
-    try:
-        headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("POST", CONNECT + method, body, {"Content-Type": content_type, **headers})
-        reply = connection.getresponse()
-        return reply.status, reply.headers["Content-Type"], reply.read()
-    finally:
-        connection.close()
-
-
-def curl_raw(server, method, *arguments):
-    """A Connect call by curl, which sends no length where there is no body: (status, headers, body)."""
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
-    url = f"http://{server.http_address}{CONNECT}{method}"
-    done = subprocess.run(["curl", "-q", "-sS", "-i", "-m", "60", *arguments, url], capture_output=True, text=True,
-                          errors="replace", timeout=90, check=True, env=clean_environment())
-    headers, _, body = done.stdout.partition("\n\n")
-    return int(headers.split()[1]), headers, body
-
-
-def test_a_connect_call_without_a_body_is_the_empty_message(web):
-    for method in ("Describe", "Compute"):
-        status, headers, _ = curl_raw(web, method, "-X", "POST", "-H", "Content-Type: application/proto")
-        assert status == 200 and "Content-Type: application/proto" in headers
-
-
-def test_connect_names_the_encodings_that_it_takes(web):
-    status, headers, text = curl_raw(web, "Compute", "-d", "x", "-H", "Content-Type: application/proto",
-                                     "-H", "Content-Encoding: gzip")
-    assert status == 415 and json.loads(text)["code"] == "unimplemented"
-    assert "accept-encoding: identity" in headers.lower()
-
-
-def test_connect_names_the_types_that_it_takes(web):
-    status, headers, _ = curl_raw(web, "Compute", "-d", "x", "-H", "Content-Type: text/plain")
-    assert status == 415 and "Accept-Post: application/proto, application/json" in headers
-
-
-def test_connect_asks_for_another_try_only_where_it_helps(web):
-    status, headers, text = curl_raw(web, "Compute", "--data-binary", "x" * 100_000, "-H",
-                                     "Content-Type: application/proto", "-H", "Content-Length: 9999999")
-    assert (status, json.loads(text)["code"]) == (429, "resource_exhausted") and "Retry-After" not in headers
-
-
-@pytest.mark.parametrize("timeout, status", [("0", 504), ("x", 400), ("60000", 200)])
-@pytest.mark.parametrize("method", ["Compute", "Describe"])
-def test_connect_calls_have_a_deadline(web, method, timeout, status):
-    assert post(web, method, "{}", "application/json", Connect_Timeout_Ms=timeout)[0] == status
-
-
-@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
-@pytest.mark.parametrize("method", ["Compute", "Describe"])
-def test_connect_calls_from_elsewhere_are_refused(web, headers, method):
-    status, kind, text = post(web, method, "{}", "application/json", **headers)
-    assert (status, kind, json.loads(text)["code"]) == (403, "application/json", "permission_denied")

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import threading
 
 import grpc
@@ -12,17 +11,15 @@ import pytest
 
 from harness import specs
 from harness.api import SERVICE, Client
+from harness.certificates import self_signed
 from harness.waiting import wait_until
 from test_operations import run_to_the_end
 
 
 @pytest.fixture(scope="module")
 def tls_flags(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-subj", "/CN=localhost", "-days", "30", "-keyout", "tls.key", "-out", "tls.crt"],
-                   cwd=folder, check=True, capture_output=True)
-    return ["--tls-cert", folder / "tls.crt", "--tls-key", folder / "tls.key"]
+    certificate, key = self_signed(tmp_path_factory.mktemp("tls"))
+    return ["--tls-cert", certificate, "--tls-key", key]
 
 
 def events(server, name):
@@ -110,7 +107,15 @@ def test_debug_tells_of_settings_requests_and_batches(start_server):
     assert draining["drain_max_us"] == 40_000_000
 
 
+# What a second server is started with beside the first, and why it cannot.
 CANNOT = {
+    "a port in use": (["--listen", "{address}"], "cannot listen on {address}: Address already in use"),
+    "a metrics port in use": (["--metrics-listen", "{metrics}"],
+                              "cannot bind --metrics-listen {metrics}: Address already in use"),
+    "another machine's address": (["--listen", "192.0.2.1:50051", "--allow-plaintext"],
+                                  "cannot listen on 192.0.2.1:50051: Cannot assign requested address"),
+    "a name of nobody": (["--listen", "no.such.host.invalid:50051", "--allow-plaintext"],
+                         "cannot listen on no.such.host.invalid:50051: "),
     "no folder for the socket": (["--listen", "unix:/no/such/folder/x.sock"],
                                  "unix:/no/such/folder/x.sock: No such file or directory"),
     "a certificate that is not there": (["--tls-cert", "/no/such.crt", "--tls-key", "/no/such.key"],
@@ -123,47 +128,26 @@ CANNOT = {
 
 
 @pytest.mark.parametrize("name", CANNOT)
-def test_what_cannot_start_says_why_in_one_line(server_bin, name):
+def test_what_cannot_start_says_why_in_one_line(server, server_bin, name):
     flags, why = CANNOT[name]
+    places = {"address": server.address, "metrics": server.metrics_address}
     listen = [] if "--listen" in flags else ["--listen", "127.0.0.1:0"]
-    done = run_to_the_end(server_bin, *listen, "--metrics-listen", "off", "--log-level", "warn", *flags)
+    metrics = [] if "--metrics-listen" in flags else ["--metrics-listen", "off"]
+    done = run_to_the_end(server_bin, *listen, *metrics, "--log-level", "error", *(one.format(**places) for one in flags))
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
-    assert why in line
-
-
-def test_a_port_in_use(server, server_bin):
-    done = run_to_the_end(server_bin, "--listen", server.address, "--metrics-listen", "off", "--log-level", "warn")
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
-    assert f"cannot listen on {server.address}: Address already in use" in line
-
-
-@pytest.mark.parametrize("address, why", (
-    ("192.0.2.1:50051", "Cannot assign requested address"), ("no.such.host.invalid:50051", "")))
-def test_an_address_that_is_not_this_machines(server_bin, address, why):
-    done = run_to_the_end(server_bin, "--listen", address, "--allow-plaintext", "--metrics-listen", "off",
-                          "--log-level", "error")
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
-    assert f"cannot listen on {address}: {why}" in line and "in use" not in line
+    assert why.format(**places) in line and ("in use" in why or "in use" not in line)
 
 
 def test_a_port_file_that_cannot_be_written(server_bin, tmp_path):
     for path, why in ((tmp_path / "no" / "ports", "No such file or directory"), (tmp_path, "Is a directory")):
-        done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--port-file", path)
-        assert done.returncode == 1
+        flags = ("--listen", "127.0.0.1:0", "--metrics-listen", "off", "--port-file", path)
+        done = run_to_the_end(server_bin, *flags)
+        assert done.returncode == 1 == run_to_the_end(server_bin, *flags, "--log-level", "off").returncode
         lines = done.stderr.splitlines()
         assert f"cannot write --port-file {path}: {why}" in lines[-1]
         assert not any("info  ready" in line for line in lines)
     assert not list(tmp_path.parent.glob("*.new"))
-
-
-def test_a_metrics_port_in_use(server, server_bin):
-    done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", server.metrics_address,
-                          "--log-level", "warn")
-    [line] = done.stderr.splitlines()
-    assert f"cannot bind --metrics-listen {server.metrics_address}: Address already in use" in line
 
 
 def test_a_log_that_nobody_reads_stops_nobody(start_server, tmp_path):

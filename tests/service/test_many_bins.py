@@ -6,13 +6,17 @@ import pytest
 
 from harness import specs
 from harness.api import Client, expect_error, pb
+from harness.typed import TYPES, check_counts, typed
 from test_rows import rows_of, set_rows
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 MIB = 1 << 20
 BINS = 1_000_000
-TYPES = {"u8": (pb.SAMPLE_TYPE_UINT8, np.uint8), "i16": (pb.SAMPLE_TYPE_INT16, np.int16),
-         "f32": (pb.SAMPLE_TYPE_FLOAT32, np.float32), "u64": (pb.SAMPLE_TYPE_UINT64, np.uint64)}
+NAMES = ("u8", "i16", "f32", "u64")
+
+
+def spec_of(name, bins=BINS, lower=-3.0, upper=99.0, **options):
+    return typed(specs.even(bins, lower, upper, **options), name)
 
 
 @pytest.fixture
@@ -22,12 +26,6 @@ def many(start_server):
     with start_server("--bin-count-max", 1 << 24, "--queue-bytes-max", 1024 * MIB, "--batch-max", "60s",
                       "--receive-bytes-max", 2048 * MIB) as server, Client(server.address) as client:
         yield client
-
-
-def spec_of(name, bins=BINS, lower=-3.0, upper=99.0, **options):
-    spec = specs.even(bins, lower, upper, **options)
-    spec.sample_type = TYPES[name][0]
-    return spec
 
 
 def samples_of(name, count, seed=1):
@@ -40,42 +38,30 @@ def samples_of(name, count, seed=1):
     return samples
 
 
-def check(histogram, samples, edges):
-    values = samples.astype(np.float64)
-    numbers = values[~np.isnan(values)]
-    want = np.histogram(numbers, edges)[0].astype(np.uint64)
-    counts = np.zeros(len(want), np.uint64)
-    counts[np.array(histogram.bins, int) if histogram.bins else slice(None)] = histogram.counts
-    np.testing.assert_array_equal(counts, want)
-    assert histogram.nan == values.size - numbers.size
-    assert histogram.below == (numbers < edges[0]).sum()
-    assert histogram.above == (numbers > edges[-1]).sum()
-
-
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_million_bins_by_every_method(many, name):
     """The first request makes the plan, the second one finds it."""
     samples = samples_of(name, 5000)
     edges, spec = np.linspace(-3.0, 99.0, BINS + 1), spec_of(name)
     for _ in range(2):
-        check(many.compute(samples.tobytes(), spec).histogram, samples, edges)
+        check_counts(many.compute(samples.tobytes(), spec).histogram, samples, edges)
     [reply] = many.compute_many([samples.tobytes()], spec)
-    check(reply.histogram, samples, edges)
+    check_counts(reply.histogram, samples, edges)
     half = samples.nbytes // 16 * 8
     payload = samples.tobytes()
     for seed in (0, 1):  # a plan of its own: chunks meet it before it is made
         spec.binning.even.lower, edges = -4.0 - seed, np.linspace(-4.0 - seed, 99.0, BINS + 1)
-        check(many.accumulate([payload[:half], payload[half:]], spec)[-1].histogram, samples, edges)
+        check_counts(many.accumulate([payload[:half], payload[half:]], spec)[-1].histogram, samples, edges)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_statistics_edges_and_sparse_counts(many, name):
     samples = samples_of(name, 5000)
     spec = spec_of(name, sparse=True, statistics=True, edges=True)
     histogram = many.compute(samples.tobytes(), spec).histogram
     edges = np.linspace(-3.0, 99.0, BINS + 1)
     assert len(histogram.bins) == len(histogram.counts) <= 5000
-    check(histogram, samples, edges)
+    check_counts(histogram, samples, edges)
     np.testing.assert_array_equal(np.array(histogram.edges), edges)
     values = samples.astype(np.float64)
     binned = values[(values >= -3) & (values <= 99)]
@@ -97,7 +83,7 @@ def test_rows_and_the_datas_own_range(many):
     spec.binning.even.bin_count = BINS
     spec.binning.even.range_of_data = True
     values = samples.astype(np.float64)
-    check(many.compute(samples.tobytes(), spec).histogram, samples,
+    check_counts(many.compute(samples.tobytes(), spec).histogram, samples,
           np.linspace(values.min(), values.max(), BINS + 1))
 
 
@@ -105,7 +91,7 @@ def test_the_most_bins(many):
     samples = samples_of("f32", 3000)
     spec = spec_of("f32", 1 << 24, sparse=True)
     edges = np.linspace(-3.0, 99.0, (1 << 24) + 1)
-    check(many.compute(samples.tobytes(), spec).histogram, samples, edges)
+    check_counts(many.compute(samples.tobytes(), spec).histogram, samples, edges)
     assert many.compute(b"", spec_of("u8", 1 << 24, omit_counts=True)).histogram.samples == 0
 
 
@@ -113,10 +99,9 @@ def test_many_edges(many):
     """As many as a spec holds."""
     samples = samples_of("f32", 5000)
     edges = np.unique(np.random.default_rng(3).normal(50, 40, 200_000))
-    spec = specs.edges(edges)
-    spec.sample_type = pb.SAMPLE_TYPE_FLOAT32
+    spec = typed(specs.edges(edges), "f32")
     for _ in range(2):
-        check(many.compute(samples.tobytes(), spec).histogram, samples, edges)
+        check_counts(many.compute(samples.tobytes(), spec).histogram, samples, edges)
 
 
 def test_more_than_a_reply_holds(many):
@@ -125,15 +110,6 @@ def test_more_than_a_reply_holds(many):
     spec = spec_of("f32", 1 << 24, sparse=True, edges=True)
     expect_error(lambda: many.compute(bytes(64 * MIB), spec), INVALID, "REPLY_TOO_LARGE",
                  "spec.binning", limit, ["16777216 bins", "sparse"])
-
-
-def test_the_default_limit(client):
-    for name in TYPES:
-        expect_error(lambda name=name: client.compute(b"", spec_of(name, 65537)), INVALID,
-                     "TOO_MANY_BINS", "spec.binning.even.bin_count", 65536, ["65537"])
-    limits = client.stub.Describe(pb.DescribeRequest()).limits
-    assert limits.bin_count_max == 65536
-    assert limits.reply_bytes_max == 64 * MIB
 
 
 def test_other_callers_are_served_while_plans_are_made(many):

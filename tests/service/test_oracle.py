@@ -1,8 +1,9 @@
-"""The server's counts against numpy: every binning, distribution and size, by every method."""
+"""The server's counts and statistics against numpy: every binning, distribution and size, by every method."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness import oracle, specs
 from harness.api import pb
@@ -51,13 +52,6 @@ def test_sizes_around_the_split_and_batch_bounds(client, size):
         oracle.check_histogram(client.compute(payload, spec).histogram, payload, spec)
 
 
-@pytest.mark.parametrize("kind", PAYLOADS)
-def test_large_payloads_of_every_distribution(client, kind):
-    payload = PAYLOADS[kind]((3 << 20) + 5)
-    spec = with_everything(BINNINGS["even-7"])
-    oracle.check_histogram(client.compute(payload, spec).histogram, payload, spec)
-
-
 def test_the_largest_payload_allowed(client):
     limit = client.stub.Describe(pb.DescribeRequest()).limits.payload_bytes_max
     payload = np.resize(np.frombuffer(random_bytes(1 << 20), np.uint8), limit).tobytes()
@@ -92,36 +86,6 @@ def test_even_edges_are_those_of_linspace(client, bin_count, bounds):
     oracle.check_histogram(histogram, bytes(range(256)), spec)
 
 
-def test_values_at_rounded_edges(client):
-    """Edges that fall on or beside whole numbers by rounding decide like numpy's, bin by bin."""
-    payload = bytes(range(256))
-    rng = np.random.default_rng(11)
-    for _ in range(60):
-        divisor = float(rng.choice([3.0, 7.0, 10.0, 49.0, 0.1, 0.7]))
-        first, count = int(rng.integers(0, 100)), int(rng.integers(1, 500))
-        spec = specs.even(count, first / divisor, (first + count) / divisor)
-        oracle.check_histogram(client.compute(payload, spec).histogram, payload, spec)
-
-
-def test_omitted_counts_leave_the_rest(client):
-    payload = random_bytes(10_000)
-    full = with_everything(BINNINGS["even-5-inside"])
-    bare = pb.Spec()
-    bare.CopyFrom(full)
-    bare.omit_counts = True
-    have, want = client.compute(payload, bare).histogram, client.compute(payload, full).histogram
-    assert len(have.counts) == 0
-    del want.counts[:]
-    assert have == want
-
-
-def test_sample_type_unspecified_means_uint8(client):
-    payload = random_bytes(999)
-    for sample_type in (pb.SAMPLE_TYPE_UNSPECIFIED, pb.SAMPLE_TYPE_UINT8):
-        response = client.compute(payload, pb.Spec(sample_type=sample_type))
-        oracle.check_histogram(response.histogram, payload, pb.Spec())
-
-
 @settings(max_examples=250)
 @given(spec=specs.specs(), payload=specs.payloads())
 def test_compute_of_anything(client, spec, payload):
@@ -129,7 +93,7 @@ def test_compute_of_anything(client, spec, payload):
 
 
 @settings(max_examples=60)
-@given(spec=specs.specs(), payload=specs.payloads(), parts=specs.st.integers(1, 9))
+@given(spec=specs.specs(), payload=specs.payloads(), parts=st.integers(1, 9))
 def test_streams_of_anything(client, spec, payload, parts):
     size = len(payload) // parts + 1
     chunks = [payload[at:at + size] for at in range(0, len(payload), size)] or [b""]
@@ -141,3 +105,48 @@ def test_streams_of_anything(client, spec, payload, parts):
         assert reply.chunks == min(index + 1, len(chunks))
     for chunk, response in zip(chunks, client.compute_many(chunks, spec), strict=True):
         oracle.check_histogram(response.histogram, chunk, spec)
+
+
+# -------------------------------------------------------------------------------------- statistics
+def statistics_of(client, payload, spec=pb.Spec(statistics=True)):
+    histogram = client.compute(payload, spec).histogram
+    oracle.check_histogram(histogram, payload, spec)
+    return histogram.statistics
+
+
+def test_known_statistics(client):
+    """What the oracle says, said by hand."""
+    statistics = statistics_of(client, bytes([1, 1, 2, 4]))
+    assert statistics.standard_deviation == pytest.approx(1.224744871391589, rel=1e-15)
+    # Classes {1,1},{2,4}: 2*2*(1-3)^2 = 16; {1,1,2},{4}: 3*1*(4/3-4)^2 = 21.3.
+    assert [statistics.minimum, statistics.maximum, statistics.mean, statistics.median, statistics.mode,
+            statistics.entropy_bits, statistics.otsu_threshold] == [1, 4, 2, 1.5, 1, 1.5, 2]
+    assert statistics_of(client, bytes(range(256)) * 4).entropy_bits == 8
+    assert not statistics_of(client, b"\x07" * 100).HasField("otsu_threshold")
+
+
+def test_as_many_quantiles_as_allowed(client):
+    statistics_of(client, random_bytes(4000), pb.Spec(quantiles=np.linspace(0, 1, 1024)))
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_statistics_of_a_million_samples(client, kind):
+    statistics_of(client, PAYLOADS[kind](1_000_003), with_everything(BINNINGS["absent"]))
+
+
+@pytest.mark.parametrize("payload", [
+    bytes([10] * 500 + [200] * 500),  # every threshold from 10 to 199 is equally good
+    bytes([0, 1]), bytes([0, 255]), bytes([0, 128, 255]), bytes([0, 1, 2]),
+    bytes([5, 6, 7, 8]), bytes([1, 2, 3, 4, 5, 6, 7]), bytes(range(256)), bytes(range(255)),
+    bytes([0] * 1000 + [255]), bytes([0] + [255] * 1000),
+])
+def test_otsu_takes_the_smallest_of_equal_thresholds(client, payload):
+    statistics_of(client, payload)
+
+
+@settings(max_examples=200)
+@given(payload=st.one_of(
+    st.binary(max_size=300),
+    st.lists(st.sampled_from([0, 1, 50, 128, 200, 255]), max_size=40).map(bytes)))
+def test_statistics_of_anything(client, payload):
+    statistics_of(client, payload)

@@ -6,24 +6,10 @@ import pytest
 
 from harness import specs
 from harness.api import expect_error, pb
+from harness.typed import TYPES, check_counts, typed
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
-# name: (the enum's value, numpy's type; bfloat16 has none)
-TYPES = {
-    "u8": (pb.SAMPLE_TYPE_UINT8, np.uint8),
-    "i8": (pb.SAMPLE_TYPE_INT8, np.int8),
-    "u16": (pb.SAMPLE_TYPE_UINT16, np.uint16),
-    "i16": (pb.SAMPLE_TYPE_INT16, np.int16),
-    "u32": (pb.SAMPLE_TYPE_UINT32, np.uint32),
-    "i32": (pb.SAMPLE_TYPE_INT32, np.int32),
-    "u64": (pb.SAMPLE_TYPE_UINT64, np.uint64),
-    "i64": (pb.SAMPLE_TYPE_INT64, np.int64),
-    "f16": (pb.SAMPLE_TYPE_FLOAT16, np.float16),
-    "bf16": (pb.SAMPLE_TYPE_BFLOAT16, None),
-    "f32": (pb.SAMPLE_TYPE_FLOAT32, np.float32),
-    "f64": (pb.SAMPLE_TYPE_FLOAT64, np.float64),
-}
 FLOATS = ("f16", "bf16", "f32", "f64")
 BINNINGS = {
     "even": specs.even(100, 0.0, 100.0),
@@ -68,24 +54,6 @@ def sample_values(name, edges, count):
     return samples, samples.astype(np.float64)
 
 
-def typed(spec, name):
-    out = pb.Spec()
-    out.CopyFrom(spec)
-    out.sample_type = TYPES[name][0]
-    return out
-
-
-def check(histogram, values, edges):
-    numbers = values[~np.isnan(values)]
-    counts, _ = np.histogram(numbers[np.isfinite(numbers)], edges)
-    np.testing.assert_array_equal(np.array(histogram.counts, np.uint64), counts.astype(np.uint64))
-    assert histogram.samples == values.size
-    assert histogram.below == int((numbers < edges[0]).sum())
-    assert histogram.above == int((numbers > edges[-1]).sum())
-    assert histogram.nan == int(np.isnan(values).sum())
-    assert histogram.ignored == 0
-
-
 @pytest.mark.parametrize("binning", BINNINGS)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type_by_every_method(client, name, binning):
@@ -95,18 +63,18 @@ def test_every_type_by_every_method(client, name, binning):
     samples, values = sample_values(name, edges, 20_000)
     payload = samples.tobytes()
     response = client.compute(payload, spec)
-    check(response.histogram, values, edges)
+    check_counts(response.histogram, values, edges)
     np.testing.assert_array_equal(np.array(response.histogram.edges), edges)
     assert response.receipt.kernel
     size = samples.itemsize
     parts = [samples[:7], samples[7:1000], samples[1000:]]
     for part, answer in zip(parts, client.compute_many([p.tobytes() for p in parts], spec), strict=True):
-        check(answer.histogram, values[:part.size] if part is parts[0] else
+        check_counts(answer.histogram, values[:part.size] if part is parts[0] else
               values[7:1000] if part is parts[1] else values[1000:], edges)
     chunks = [payload[at:at + 777 * size] for at in range(0, len(payload), 777 * size)]
     replies = client.accumulate(chunks, spec, snapshots=(3,))
-    check(replies[0].histogram, values[:4 * 777], edges)
-    check(replies[-1].histogram, values, edges)
+    check_counts(replies[0].histogram, values[:4 * 777], edges)
+    check_counts(replies[-1].histogram, values, edges)
     assert replies[-1].final
 
 
@@ -115,7 +83,7 @@ def test_payloads_that_are_cut_over_lanes(client, name):
     spec = typed(specs.even(2048, 0.0, 100.0), name)
     edges = edges_of(spec)
     samples, values = sample_values(name, edges, 1_500_001)
-    check(client.compute(samples.tobytes(), spec).histogram, values, edges)
+    check_counts(client.compute(samples.tobytes(), spec).histogram, values, edges)
 
 
 @pytest.mark.parametrize("name, lower, upper", (
@@ -136,14 +104,6 @@ def test_integers_of_64_bits_are_compared_exactly(client):
     histogram = client.compute(samples.tobytes(), spec).histogram
     assert list(histogram.counts) == [1, 3]
     assert (histogram.below, histogram.above) == (1, 1)
-
-
-@pytest.mark.parametrize("name", TYPES)
-def test_no_samples(client, name):
-    spec = typed(BINNINGS["even"], name)
-    for histogram in (client.compute(b"", spec).histogram, client.accumulate([b""], spec)[-1].histogram):
-        assert histogram.samples == 0
-        assert list(histogram.counts) == [0] * 100
 
 
 @pytest.mark.parametrize("name, size", (("u16", 2), ("f32", 4), ("f64", 8)))
@@ -185,7 +145,7 @@ def test_statistics(client, name, binning):
     samples, values = sample_values(name, edges, 9_001)
     binned = np.sort(values[(values >= edges[0]) & (values <= edges[-1])]) + 0.0
     histogram = client.compute(samples.tobytes(), spec).histogram
-    check(histogram, values, edges)
+    check_counts(histogram, values, edges)
     statistics = histogram.statistics
     assert (statistics.minimum, statistics.maximum) == (binned[0], binned[-1])
     tolerance = 1e-12 * (edges[-1] - edges[0])
@@ -214,23 +174,11 @@ def test_statistics(client, name, binning):
     assert list(seen.quantiles) == ([] if wide else list(statistics.quantiles))
 
 
-def test_statistics_of_no_samples(client):
-    spec = typed(BINNINGS["even"], "f32")
+@pytest.mark.parametrize("name", TYPES)
+def test_no_samples(client, name):
+    spec = typed(BINNINGS["even"], name)
     spec.statistics = True
     for histogram in (client.compute(b"", spec).histogram, client.accumulate([b""], spec)[-1].histogram):
+        assert (histogram.samples, list(histogram.counts)) == (0, [0] * 100)
         assert histogram.HasField("statistics")
         assert not histogram.statistics.ListFields()
-
-
-def test_describe_says_that_types_are_counted(client):
-    assert "types" in client.stub.Describe(pb.DescribeRequest()).features
-
-
-def test_a_sample_is_recounted_where_that_is_asked_for(start_server):
-    from harness.api import Client
-    server = start_server("--verify-fraction", "1")
-    with Client(server.address) as client:
-        for name in TYPES:
-            spec = typed(BINNINGS["edges"], name)
-            samples, values = sample_values(name, edges_of(spec), 5000)
-            check(client.compute(samples.tobytes(), spec).histogram, values, edges_of(spec))

@@ -12,6 +12,14 @@ def authority(folder, name):
             "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", cwd=folder)
 
 
+def self_signed(folder, name="tls", days="30"):
+    """(certificate, key) of this machine: NAME.crt and NAME.key in the folder."""
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", days,
+            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", f"{name}.key",
+            "-out", f"{name}.crt", cwd=folder)
+    return folder / f"{name}.crt", folder / f"{name}.key"
+
+
 def certificate(folder, name, ca, host="localhost", days="30"):
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", f"{name}.key",
             "-out", f"{name}.csr", "-subj", f"/CN={name}", cwd=folder)
