@@ -18,6 +18,13 @@ CHECKED_BY_TYPE = settings(CHECKED, max_examples=max(1, EXAMPLES // 3))
 seeds = st.integers(0, 2**32 - 1)
 
 
+# For even bins: of Python's numbers and numpy's, at zero, tiny, wide, equal.
+RANGES = [(0, 1), (-4, 4.1), (-3, 0), (-3, -0.0), [-9.5, 7], (np.float32(-1.1), np.float32(0.1)),
+          (np.float64(-1), np.float64(7)), np.array([2, 90]), (5, 5), (-1e38, 3e38), (1e-40, 5e-39), (0, 2**31),
+          (1e-45, 3e-45), (np.int8(-5), np.uint64(100)), (16777216.0, 16777218.0), (2.0**70, 2.0**71), (300, 400),
+          (-(2**40), 2**40), (-1e300, 1e300), None]
+
+
 def beside(edges, dtype):
     """Samples of the type on the edges, and one step to either side."""
     dtype = np.dtype(dtype)

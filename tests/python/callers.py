@@ -12,7 +12,6 @@ are timed without and with it. Each answer must be the same, bit for bit. The sc
 
 import argparse
 import collections
-import datetime
 import importlib.metadata
 import json
 import os
@@ -27,7 +26,7 @@ import numpy as np
 from histogram import _patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-from provenance import commit, processor  # noqa: E402
+from provenance import origin  # noqa: E402
 
 SUITES = {
     "numpy": (["numpy/lib/tests/test_histograms.py", "numpy/lib/tests/test_function_base.py"],
@@ -163,8 +162,7 @@ def main():
     timings = compare_calls()
     suites = {name: compare_suite(name) for name in SUITES}
     result = {
-        "command": "tests/python/callers.py", "commit": commit(), "date": str(datetime.date.today()), "cpu": processor(),
-        "cores": len(os.sched_getaffinity(0)), "python": sys.version.split()[0],
+        **origin("tests/python/callers.py"), "cores": len(os.sched_getaffinity(0)), "python": sys.version.split()[0],
         "versions": {name: importlib.metadata.version(name) for name in (*SUITES, "matplotlib", "onnxruntime", "scikit-image")},
         "suites": suites, "calls": timings,
     }

@@ -1,13 +1,10 @@
 """range="rows" on the way of a GPU's array, without a GPU: test_device_path.py's plugin stands in."""
 
-import sys
-
 import histogram
 import numpy as np
 import pytest
 from arrays import TYPES
-from histogram import _gpu_arrays
-from test_device_path import OnDevice, OnlyDlpack, Torch, plugin  # noqa: F401
+from test_device_path import OnDevice, plugin  # noqa: F401
 from test_own_ranges import CUTS, exactly, samples_of, told
 
 
@@ -50,19 +47,6 @@ def test_rows_over_their_own_ranges_take_one_launch(plugin):
         assert exactly(histogram.count(OnDevice(samples), bins, "rows", axis=0)) == exactly(
             histogram.count(samples, bins, "rows", axis=0))
         assert plugin.calls == [("copy", 7)]
-
-
-def test_rows_over_their_own_ranges_of_other_arrays(plugin, monkeypatch):
-    a = np.random.default_rng(1).normal(size=(6, 50)).astype("f4")
-    expected = histogram.count(a, 10, "rows", axis=1), histogram.count(a, 10, "rows", axis=0)
-    assert [histogram.count(OnlyDlpack(a), 10, "rows", axis=axis) for axis in (1, 0)] == [*expected]
-    monkeypatch.setitem(sys.modules, "torch", Torch)
-    assert [histogram.count(Torch.Tensor(a), 10, "rows", axis=axis) for axis in (1, 0)] == [*expected]
-    monkeypatch.delitem(sys.modules, "torch")
-    bits = OnDevice((a.view(np.uint32) >> 16).astype(np.uint16))
-    monkeypatch.setitem(_gpu_arrays.TYPES, np.dtype(np.uint16), "bf16")
-    values = ((a.view(np.uint32) >> 16) << 16).view(np.float32)
-    assert exactly(histogram.count(bits, 10, "rows", axis=1)) == exactly(histogram.count(values, 10, "rows", axis=1))
 
 
 @pytest.mark.parametrize("cut", CUTS, ids=str)

@@ -12,8 +12,8 @@ import sys
 import histogram
 import numpy as np
 import pytest
-from arrays import TYPES, make_samples
-from histogram import _gpu, _gpu_arrays, _gpu_layout, _gpu_plan, _gpu_plugin, _native
+from arrays import RANGES, TYPES, make_samples
+from histogram import _gpu, _gpu_arrays, _gpu_plan, _gpu_plugin, _native
 
 EDGES = np.linspace(-40, 40, 101)
 POINTER, NUMBER, SIZE, INT = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int
@@ -356,20 +356,6 @@ def test_the_range_of_the_data(plugin, dtype):
             histogram.count(OnDevice(a), 33)
 
 
-def test_rows_use_their_device_memory_again(plugin):
-    a = some("i4", 2400)
-    for samples in (a, a[:1200], a):
-        for cut in ({"windows": 100}, {"channels": 3}):
-            expected = histogram.count(samples, 9, (0, 9), **cut)
-            assert histogram.count(OnDevice(samples), 9, (0, 9), **cut) == expected
-    assert len(plugin.plans) == 2  # interleaved channels take tables
-
-
-RANGES = [(0, 1), (-4, 4.1), (-3, 0), (-3, -0.0), [-9.5, 7], (np.float32(-1.1), np.float32(0.1)),
-          (np.float64(-1), np.float64(7)), np.array([2, 90]), (5, 5), (-1e38, 3e38), (1e-40, 5e-39),
-          (0, 2**31), (np.int8(-5), np.uint64(100)), (16777216.0, 16777218.0), None]
-
-
 @pytest.mark.parametrize("kind", ["u1", "i2", "f2", "i4", "f4", "u8", "f8"])
 def test_any_range_is_counted_by_the_same_counter(plugin, kind):
     a = some(kind, 900)
@@ -443,16 +429,6 @@ def test_axes(plugin, shape, lying):
         expected = histogram.count(a, EDGES, axis=axis)
         found = histogram.count(OnDevice(a), EDGES, axis=axis)
         assert found.counts().shape == expected.counts().shape and found == expected
-
-
-def test_the_longest_stretch_is_counted(plugin):
-    """Rows that the kernels make are added up: fewer are better."""
-    a = some("u1", 6000).reshape(1000, 2, 3)
-    histogram.count(OnDevice(a), EDGES, axis=(0, 2))
-    assert _gpu_layout.longest_run([0, 1, 2], a.shape, (0, 2)) == (0, 1)
-    assert _gpu_layout.longest_run([0, 1, 2], (2, 3, 1000), (0, 2)) == (2, 3)
-    assert _gpu_layout.longest_run([0, 1, 2], (2, 3, 4), (0, 1)) == (0, 2)
-    assert _gpu_layout.longest_run([0, 1], (2, 3), ()) == (2, 2)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -544,6 +520,14 @@ def test_refused(plugin):
             call(b, server="127.0.0.1:1")
     with pytest.raises(ValueError, match="axis: takes finite edges that increase"):
         histogram.count(b, [0, 1, 1], axis=0)
+    with pytest.raises(ValueError, match="bins: 'auto' is not for"):
+        histogram.count(b, "auto")
+    with pytest.raises(ValueError, match="a: has no samples"):
+        histogram.quantile(OnDevice(some("f4", 0)), 0.5)
+    with pytest.raises(ValueError, match="range: 'rows'; is combined with axis"):
+        histogram.count(b, 5, "rows")
+    with pytest.raises(ValueError, match="range: 'each'; must be two numbers, or 'rows'"):
+        histogram.count(OnDevice(some("f4", 8).reshape(2, 4)), 5, "each", axis=1)
     with pytest.raises(ValueError, match="the plan has too many bins"):
         histogram.count(b, 60_000, (0, 1), axis=0)
     with pytest.raises(ValueError, match="axis: 1; must be a whole number >= -1 and <= 0"):

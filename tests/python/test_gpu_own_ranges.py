@@ -140,16 +140,3 @@ def test_on_device_waits_for_nothing():
     # Its memory serves one range for all rows, too.
     del h
     assert histogram.count(b, 50, (-1, 1), axis=1) == histogram.count(a, 50, (-1, 1), axis=1)
-
-
-def test_refused():
-    b = on_gpu(np.ones((4, 5), "f2"))
-    for there, cut in ((b, {"axis": 1}), (b.float()[:0], {"axis": 1}), (b.float(), {"windows": 3, "channels": 2})):
-        with pytest.raises(ValueError, match="on_device: True; is not for these rows"):
-            histogram.count(there, 5, "rows", **cut, on_device=True)
-    with pytest.raises(ValueError, match="range: 'rows'; is combined with axis"):
-        histogram.count(b, 5, "rows")
-    with pytest.raises(ValueError, match="bins: .*; must be a number of bins"):
-        histogram.count(b, [0, 1], "rows", axis=1)
-    with pytest.raises(ValueError, match="range: 'each'; must be two numbers, or 'rows'"):
-        histogram.count(b, 5, "each", axis=1)

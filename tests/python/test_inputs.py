@@ -53,16 +53,6 @@ def test_scalars_and_booleans():
     assert h.edges.tolist() == [0, 0.5, 1]
 
 
-def test_bfloat16():
-    a = np.array([-1, 0.5, 2, np.nan, np.inf, -0.0], ml_dtypes.bfloat16)
-    h = histogram.count(a, 4, (-2, 2))
-    same = histogram.count(a.astype("f4"), 4, (-2, 2))
-    assert h == same
-    assert h.edges.dtype == np.float32
-    assert histogram.count(a[:3]) == histogram.count(a[:3].astype("f4"))
-    assert histogram.quantile(a[:3], 0.25) == -0.25
-
-
 @pytest.mark.parametrize(("a", "message"), [
     (np.array([1j]), "complex128"), (np.array(["x"]), "<U1"), (np.array([None]), "object"),
     (np.array([1], np.longdouble), "float128|longdouble"), ([np.ma.masked_array([1, 2], [0, 1])], "masked"),

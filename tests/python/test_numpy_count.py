@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import pickle
 import sys
 
 import histogram
@@ -126,17 +125,6 @@ def test_edges(dtype, seed, size, edges, form):
     check(a, edges.tolist())
 
 
-@pytest.mark.parametrize("edges", [[1, 1], [0, 1, 1], [1, 1, 2], [1, 1, 1], [0, 1, 1, 1],
-                                   [-np.inf, 1, 1], [-np.inf, -np.inf, 1], [1, np.inf, np.inf],
-                                   [-np.inf, np.inf]])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_bins_of_no_width(dtype, edges):
-    a = np.array([0, 1, 1, 2, 3], dtype)
-    if dtype.startswith("f"):
-        a = np.concatenate([a, np.array([-np.inf, np.inf, np.inf, np.nan, -1], dtype)])
-    check(a, edges)
-
-
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8"])
 def test_named_rules(rule, dtype):
@@ -252,10 +240,6 @@ def test_bad_arguments(arguments, message):
         histogram.count(np.ones(3), **arguments)
 
 
-def test_numpys_arguments_at_their_defaults():
-    assert histogram.count(np.ones(3), 3, weights=None, density=False).samples == 3
-
-
 def test_density():
     rng = np.random.default_rng(2)
     a = rng.normal(size=1000).astype("f4")
@@ -290,21 +274,6 @@ def test_edges_at_the_ends_of_float64():
             if edges[0] != edges[-1] or np.isfinite(edges[0]):
                 h = check(a, edges)
                 assert histogram.count(a[None], edges, axis=1).counts()[0].tolist() == h.counts().tolist()
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4"])
-def test_edges_are_made_when_they_are_looked_at(monkeypatch, dtype):
-    made = []
-    make = _native.even_edges
-    monkeypatch.setattr(_native, "even_edges", lambda *its: made.append(its) or make(*its))
-    a, range = np.arange(50).astype(dtype), (1.0, 31.0625)
-    histogram.count(a, 20, (1.0, 31.25))  # the first call of all compares edges with numpy's
-    made.clear()
-    h = histogram.count(a, 20, range)
-    assert h.counts().sum() == 31 and not made
-    for its in (h, histogram.count(a, 20, range), pickle.loads(pickle.dumps(h))):
-        assert same_bits(its.edges, np.histogram_bin_edges(a, 20, range)) and not its.edges.flags.writeable
-    assert len(made) == 1
 
 
 def test_ranges_that_differ_by_a_sign_or_a_type_have_their_own_edges():

@@ -52,13 +52,6 @@ def test_generated_code_of_the_contract_is_found_beside_the_package(tmp_path):
     assert done.stdout.startswith("42 <function count")
 
 
-# nanobind's functions and classes are objects of its own, which stubtest does not take for such; so it
-# compares names only, and the test after it the arguments.
-NOT_FUNCTIONS = r"""
-histogram\._native\.(Counters(\.__init__)?|EvenCounter(\.(__init__|count))?|Plan(\.(__init__|make|even|count|count_rows))?|order_statistics|order_statistics_of_rows|count_own_ranges|even_edges|extent|bfloat_bits|device_array|in_float_mode|count_on_device|_Result)
-"""
-
-
 @pytest.fixture(scope="module")
 def mypy_cache(tmp_path_factory):
     """What mypy finds in numpy's stubs takes it most of its time."""
@@ -95,12 +88,6 @@ histogram.quantile(a, np.float32(.5), threads=np.int64(2))
 def test_types_of_calls(tmp_path, mypy_cache):
     (tmp_path / "calls.py").write_text(CALLS)
     run_python(["mypy", "--strict", "calls.py"], tmp_path, mypy_cache)
-
-
-def test_the_stub_has_the_names_of_the_module(tmp_path):
-    allowed = tmp_path / "allowed"
-    allowed.write_text(NOT_FUNCTIONS)
-    run_python(["mypy.stubtest", "histogram._native", "--allowlist", str(allowed)], tmp_path)
 
 
 def arguments_of(text):
