@@ -10,13 +10,12 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
 from harness.http2 import (  # noqa: E402,F401
-    ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTING_INITIAL_WINDOW_SIZE, SETTINGS,
-    frame, message_prefix)
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTING_INITIAL_WINDOW_SIZE,
+    SETTINGS, WINDOW_UPDATE, Frames, Windows, frame, message_prefix, send_what_fits)
+from harness.wire import varint  # noqa: E402,F401
 
-WINDOW_UPDATE, CONTINUATION = 8, 9
 SERVICE = "/histogram.v1.HistogramService/"
 MIB = 1 << 20
-WINDOW = 65535
 IP_BIND_ADDRESS_NO_PORT = 24  # of Linux; the module socket does not name it
 
 
@@ -46,14 +45,6 @@ def settings(**values):
     """A SETTINGS frame; nothing in it by default."""
     known = {"window": SETTING_INITIAL_WINDOW_SIZE}
     return frame(SETTINGS, 0, 0, b"".join(struct.pack(">HI", known[k], v) for k, v in values.items()))
-
-
-def varint(value):
-    out = []
-    while value >= 128:
-        out.append(value % 128 | 128)
-        value //= 128
-    return bytes([*out, value])
 
 
 class Attack:
@@ -131,65 +122,6 @@ class Attack:
             with self.open(address=address) as connection:
                 connection.sendall(beginning * (os.urandom(1)[0] % 2) + os.urandom(4000))
         self.again(attempt)
-
-
-class Frames:
-    """Those that a connection has brought: (type, flags, stream, body)."""
-
-    def __init__(self):
-        self._received = b""
-
-    def read(self, connection):
-        received = connection.recv(1 << 16)
-        if not received:
-            raise ConnectionResetError
-        self._received += received
-
-    def __iter__(self):
-        while len(self._received) >= 9:
-            end = 9 + int.from_bytes(self._received[:3], "big")
-            if len(self._received) < end:
-                break
-            whole, self._received = self._received[:end], self._received[end:]
-            yield whole[3], whole[4], int.from_bytes(whole[5:9], "big"), whole[9:]
-
-
-class Windows:
-    """What the server lets this connection send, by stream; 0 is the connection's own window."""
-
-    def __init__(self):
-        self._connection, self._initial, self._streams, self._frames = WINDOW, WINDOW, {}, Frames()
-
-    def left(self, stream):
-        return min(self._connection, self._initial + self._streams.get(stream, 0))
-
-    def take(self, stream, size):
-        self._connection -= size
-        self._streams[stream] = self._streams.get(stream, 0) - size
-
-    def read(self, connection, wait_s=0.0):
-        """Takes in the updates that have come; waits for some for so long."""
-        connection.settimeout(wait_s)
-        try:
-            self._frames.read(connection)
-        except (BlockingIOError, TimeoutError):
-            pass
-        finally:
-            connection.settimeout(5)
-        for kind, flags, stream, body in self._frames:
-            self._take_frame(kind, stream, body)
-            if kind == SETTINGS and not flags & ACK:
-                connection.sendall(frame(SETTINGS, ACK, 0))
-
-    def _take_frame(self, kind, stream, body):
-        if kind == WINDOW_UPDATE and stream == 0:
-            self._connection += int.from_bytes(body, "big")
-        elif kind == WINDOW_UPDATE:
-            self._streams[stream] = self._streams.get(stream, 0) + int.from_bytes(body, "big")
-        elif kind == SETTINGS:
-            for key, value in struct.iter_unpack(">HI", body):
-                if key == SETTING_INITIAL_WINDOW_SIZE:
-                    self._initial = value
 
 
 HELLO = PREFACE + settings()

@@ -5,7 +5,7 @@ import time
 
 from attack import (
     DATA, END_HEADERS, END_STREAM, HEADERS, HELLO, MIB, PREFACE, SERVICE, Windows, frame, message_prefix, open_call,
-    request_block, settings, varint)
+    request_block, send_what_fits, settings, varint)
 
 
 def descriptors_run_out(attack):
@@ -122,19 +122,6 @@ def half_sent_large_messages(attack):
                 continue
             if not sent:
                 time.sleep(0.001)
-
-
-def send_what_fits(connection, windows, left):
-    windows.read(connection)
-    frames = []
-    for stream in left:
-        size = min(windows.left(stream), left[stream], 16384)
-        if size > 0:
-            frames.append(frame(DATA, 0, stream, bytes(size)))
-            windows.take(stream, size)
-            left[stream] -= size
-    connection.sendall(b"".join(frames))
-    return frames
 
 
 def health_watches(attack):

@@ -7,7 +7,6 @@ import random
 import statistics
 import threading
 import time
-import urllib.request
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import grpc  # noqa: E402
@@ -37,33 +36,29 @@ class Connection:
         oracle.check_histogram(reply.histogram, payload, pb.Spec())
 
 
-class Honest(threading.Thread):
-    """Calls one after the other, on its own connection or on a new one for each."""
+class Caller(threading.Thread):
+    """Calls call(payload) one after the other, with pauses; AssertionError: the answer is wrong."""
 
-    def __init__(self, where, new_connections=False):
+    def __init__(self, call, pause_s):
         super().__init__(daemon=True)
-        self.where, self.new_connections = where, new_connections
+        self.call, self.pause_s = call, pause_s
         self.durations_ms, self.failed, self.wrong, self.over = [], [], [], False
 
     def run(self):
         rng = random.Random(1)
         payloads = [rng.randbytes(size) for size in (1, 300, 4096, 65536)]
-        kept = None if self.new_connections else Connection(*self.where)
         while not self.over:
-            connection = kept or Connection(*self.where)
             begin = time.monotonic()
             try:
-                connection.call(rng.choice(payloads))
+                self.call(rng.choice(payloads))
                 self.durations_ms.append((time.monotonic() - begin) * 1e3)
+            except AssertionError as error:
+                self.wrong.append(str(error)[:300])
             except grpc.RpcError as error:
                 self.failed.append(error.code().name)
-            except AssertionError as error:
-                self.wrong.append(str(error))
-            if connection is not kept:
-                connection.channel.close()
-            time.sleep(0.1 if self.new_connections else 0.005)
-        if kept:
-            kept.channel.close()
+            except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+                self.failed.append(f"{type(error).__name__} {error}"[:60])
+            time.sleep(self.pause_s)
 
     def answered(self):
         return len(self.durations_ms) / max(1, len(self.durations_ms) + len(self.failed))
@@ -76,91 +71,56 @@ class Honest(threading.Thread):
         return statistics.median(self.durations_ms) if self.durations_ms else float("inf")
 
 
-class Web(threading.Thread):
-    """Calls over HTTP, as curl makes them: on a new connection each."""
-
-    def __init__(self, address):
-        super().__init__(daemon=True)
-        self.address, self.over = address, False
-        self.answered_count, self.failed, self.wrong = 0, [], []
-
-    def run(self):
-        rng = random.Random(2)
-        payloads = [rng.randbytes(size) for size in (1, 4096, 65536)]
-        while not self.over:
-            payload = rng.choice(payloads)
-            try:
-                histogram = self.call(payload)
-                if histogram["counts"] != oracle.expected(payload, pb.Spec()).counts.tolist():
-                    self.wrong.append(f"over HTTP: {histogram}"[:300])
-                self.answered_count += 1
-            except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-                self.failed.append(f"{type(error).__name__} {error}"[:60])
-            time.sleep(0.05)
-
-    def call(self, payload):
-        connection = http.client.HTTPConnection(self.address, timeout=CALL_TIMEOUT_S)
-        try:
-            connection.request("POST", "/v1/histogram", payload)
-            reply = connection.getresponse()
-            if reply.status != 200:
-                raise OSError(reply.status)
-            return json.loads(reply.read())["histograms"][0]
-        finally:
-            connection.close()
-
-    def answered(self):
-        return self.answered_count / max(1, self.answered_count + len(self.failed))
+def get(address, method, path, body, timeout):
+    """What a call over HTTP answers, on a connection of its own."""
+    connection = http.client.HTTPConnection(address, timeout=timeout)
+    try:
+        connection.request(method, path, body)
+        reply = connection.getresponse()
+        if reply.status != 200:
+            raise OSError(reply.status)
+        return reply.read()
+    finally:
+        connection.close()
 
 
-class Probes(threading.Thread):
-    """/healthz as an orchestrator asks for it: a second's patience."""
+def call_over_http(address, payload):
+    """As curl does it."""
+    histogram = json.loads(get(address, "POST", "/v1/histogram", payload, CALL_TIMEOUT_S))["histograms"][0]
+    assert histogram["counts"] == oracle.expected(payload, pb.Spec()).counts.tolist(), f"over HTTP: {histogram}"
 
-    def __init__(self, address):
-        super().__init__(daemon=True)
-        self.address, self.asked, self.answered_count, self.over = address, 0, 0, False
-        self.failed = []
 
-    def run(self):
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        while not self.over:
-            self.asked += 1
-            try:
-                with opener.open(f"http://{self.address}/healthz", timeout=1) as reply:
-                    self.answered_count += reply.status == 200
-            except OSError as error:
-                self.failed.append(type(error).__name__)
-            time.sleep(0.2)
-
-    def answered(self):
-        return self.answered_count / max(1, self.asked)
+def call_anew(where, payload):
+    with Connection(*where) as connection:
+        connection.call(payload)
 
 
 class Users:
     """Honest users of each kind: calls on one connection, on new ones and over HTTP, probes."""
 
     def __init__(self, where, metrics_address, http_address):
-        self.own, self.new = Honest(where), Honest(where, new_connections=True)
-        self.web, self.probes = Web(http_address), Probes(metrics_address)
+        self.kept = Connection(*where)
+        self.own = Caller(self.kept.call, 0.005)
+        self.new = Caller(lambda payload: call_anew(where, payload), 0.1)
+        self.web = Caller(lambda payload: call_over_http(http_address, payload), 0.05)
+        # As an orchestrator asks: with a second's patience.
+        self.probes = Caller(lambda _: get(metrics_address, "GET", "/healthz", None, 1), 0.2)
 
     def use(self, wait):
         """Uses the server while wait() lasts."""
-        together([self.own, self.new, self.web, self.probes], wait)
+        threads = [self.own, self.new, self.web, self.probes]
+        for thread in threads:
+            thread.start()
+        wait()
+        for thread in threads:
+            thread.over = True
+        for thread in threads:
+            thread.join(CALL_TIMEOUT_S + 10)
+        self.kept.channel.close()
 
     def wrong(self):
         """What was wrong with answers."""
         return self.own.wrong + self.new.wrong + self.web.wrong
-
-
-def together(threads, wait):
-    """Runs the threads while wait() does."""
-    for thread in threads:
-        thread.start()
-    wait()
-    for thread in threads:
-        thread.over = True
-    for thread in threads:
-        thread.join(CALL_TIMEOUT_S + 10)
 
 
 def answered_soon(where, limit_s):

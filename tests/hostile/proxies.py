@@ -9,6 +9,9 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "service"))
+from harness.server import free_port  # noqa: E402
+
 NGINX_MAIN = """
 worker_processes 1;
 worker_rlimit_nofile 20000;
@@ -28,12 +31,6 @@ http {{
 """
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def replaced(text, *changes):
     for old, new in changes:
         assert old in text, old
@@ -41,23 +38,35 @@ def replaced(text, *changes):
     return text
 
 
+def nginx_program():
+    found = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin")
+    if not found:
+        raise SystemExit("nginx is not installed (Debian's package nginx-light)")
+    return found
+
+
+def nginx_with(folder, *changes):
+    """The command of nginx with the configuration of deploy/nginx in that folder, but for these changes."""
+    (folder / "histogram.conf").write_text(replaced(
+        (ROOT / "deploy/nginx/histogram.conf").read_text(), *changes, ("/etc/nginx/conf.d/", f"{folder}/")))
+    (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder))
+    return [nginx_program(), "-p", str(folder), "-c", str(folder / "nginx.conf")]
+
+
+def nginx_servers(folder, lines):
+    """Lists the servers: (address, what stands behind it) of each."""
+    one = (ROOT / "deploy/nginx/histogram-servers.inc").read_text()
+    (folder / "histogram-servers.inc").write_text("".join(
+        replaced(one, ("127.0.0.1:50051", address), (";", f"{state};")) for address, state in lines))
+
+
 def nginx_command(folder, server, port):
     """The listener for strangers, without its TLS: the attacks write plain frames."""
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin")
-    if not program:
-        raise SystemExit("nginx is not installed (Debian's package nginx-light)")
-    configuration = replaced(
-        (ROOT / "deploy/nginx/histogram.conf").read_text(),
-        ("listen 443 ssl http2;", f"listen 127.0.0.1:{port} http2;"),
-        ("listen 127.0.0.1:50050 http2;", f"listen 127.0.0.1:{free_port()} http2;"),
-        ("    ssl_certificate /etc/nginx/tls/tls.crt;\n", ""),
-        ("    ssl_certificate_key /etc/nginx/tls/tls.key;\n", ""),
-        ("/etc/nginx/conf.d/", f"{folder}/"))
-    (folder / "histogram.conf").write_text(configuration)
-    (folder / "histogram-servers.inc").write_text(replaced(
-        (ROOT / "deploy/nginx/histogram-servers.inc").read_text(), ("127.0.0.1:50051", server)))
-    (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder))
-    return [program, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    nginx_servers(folder, [(server, "")])
+    return nginx_with(folder, ("listen 443 ssl http2;", f"listen 127.0.0.1:{port} http2;"),
+                      ("listen 127.0.0.1:50050 http2;", f"listen 127.0.0.1:{free_port()} http2;"),
+                      ("    ssl_certificate /etc/nginx/tls/tls.crt;\n", ""),
+                      ("    ssl_certificate_key /etc/nginx/tls/tls.key;\n", ""))
 
 
 def envoy_program():

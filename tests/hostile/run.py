@@ -1,7 +1,7 @@
 """Runs each attack against a server of its own, beside an honest client that checks every answer.
 
     run.py [--server-bin PROGRAM] [--seconds S] [--build package|static] [--behind nginx|envoy]
-           [--result FILE [--go-on]] [ATTACK...]
+           [ATTACK...]
 
 What must hold while an attack lasts, and after it: the server lives; its resident memory stays
 below receive-bytes-max + 512 MiB; every answer is exact; a new client is answered once the attack
@@ -15,9 +15,8 @@ With --build package, what is known of the distribution's gRPC (OPEN_IN_PACKAGE,
 docs/operations/security.md) is shown and not counted. With --behind, the attacks on the port for
 calls go to a proxy with the configuration of deploy/ in front of the server.
 
---result writes the table to FILE after each attack, below what made it: the command, the server,
-the date and the machine. With --go-on attacks that FILE has already are not made again; the server
-and the command must be the same. An attack takes its time and 9 s more.
+Prints a table, below what made it: the command, the server, the date and the machine. An attack takes its
+time and 9 s more.
 """
 
 import argparse
@@ -37,6 +36,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "service")]
 from attacks import ATTACKS  # noqa: E402
 from floods import FLOODS  # noqa: E402
+from harness.certificates import self_signed  # noqa: E402
 from harness.server import Server  # noqa: E402
 from holders import HOLDERS  # noqa: E402
 from honest import Users, answered_soon  # noqa: E402
@@ -105,11 +105,7 @@ OPEN_IN_PACKAGE = {
 
 def make_certificates(folder):
     for name in ("server", "other"):
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-             "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-             "subjectAltName=IP:127.0.0.1", "-keyout", folder / f"{name}.key", "-out",
-             folder / f"{name}.crt"], check=True, capture_output=True)
+        self_signed(folder, name)
     return (folder / "server.crt").read_bytes()
 
 
@@ -204,62 +200,24 @@ class Outcome:
                 f"{self.afterwards():>6.2f}  {outcome}")
 
 
-# "held", or a reason why not that is known.
-ROW_HELD = re.compile(r"  held$|\]$")
 HEADER = (f"{'attack':<32} {'peak MiB':>8} {'own':>6} {'new':>6} {'http':>6} {'probes':>6} {'p99 ms':>8} "
           f"{'quiet':>6} {'after':>6}  outcome")
 
 
-class Result:
-    """The table, on standard output and in a file that says what made it."""
-
-    def __init__(self, options, attacks):
-        self.file, self.done, self.not_held = options.result, [], []
-        self.lines = [*self.made_by(options), "", HEADER]
-        if options.go_on and self.file.exists():
-            had = self.file.read_text().splitlines()
-            head = len(self.lines)
-            # The last line of what made it is the run's: its date and the load of the machine.
-            if had[:head - 3] != self.lines[:head - 3]:
-                sys.exit(f"{self.file} is of another server or command: leave --go-on out")
-            rows = [line for line in had[head:] if line.split(" ")[0] in attacks]
-            self.lines = [*had[:head], *rows]
-            self.done = [row.split()[0] for row in rows]
-            self.not_held = [row.split()[0] for row in rows if not ROW_HELD.search(row)]
-        print("\n".join(self.lines), flush=True)
-
-    @staticmethod
-    def made_by(options):
-        version = subprocess.run([options.server_bin, "--version"], check=True, capture_output=True,
-                                 text=True).stdout.strip()
-        behind = f" --behind {options.behind}" if options.behind else ""
-        model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-        return [
-            f"tests/hostile/run.py --build {options.build}{behind} --seconds {options.seconds:g}",
-            version,
-            f"{len(os.sched_getaffinity(0))} cores{f' ({model[1]})' if model else ''}; "
-            f"--receive-bytes-max {RECEIVE_MIB}MiB",
-            "own: the honest client's calls on its own connection; new: on a new one for each; http: so over HTTP;",
-            "quiet: its p99 before the attack; after: its median then, in those before the attack.",
-            f"{datetime.date.today()}, load at the start {os.getloadavg()[0]:.1f}"]
-
-    def add(self, row, held):
-        self.lines.append(row)
-        print(row, flush=True)
-        if not held:
-            self.not_held.append(row.split()[0])
-        self.write()
-
-    def write(self, *more):
-        if self.file:
-            self.file.write_text("\n".join([*self.lines, *more]) + "\n")
-
-    def end(self):
-        """The status of the run."""
-        last = f"not held: {', '.join(self.not_held) or 'none'}"
-        print(last)
-        self.write("", last)
-        return 1 if self.not_held else 0
+def made_by(options):
+    """What the table is of."""
+    version = subprocess.run([options.server_bin, "--version"], check=True, capture_output=True,
+                             text=True).stdout.strip()
+    behind = f" --behind {options.behind}" if options.behind else ""
+    model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return [
+        f"tests/hostile/run.py --build {options.build}{behind} --seconds {options.seconds:g}",
+        version,
+        f"{len(os.sched_getaffinity(0))} cores{f' ({model[1]})' if model else ''}; "
+        f"--receive-bytes-max {RECEIVE_MIB}MiB",
+        "own: the honest client's calls on its own connection; new: on a new one for each; http: so over HTTP;",
+        "quiet: its p99 before the attack; after: its median then, in those before the attack.",
+        f"{datetime.date.today()}, load at the start {os.getloadavg()[0]:.1f}"]
 
 
 def run(name, options, folder):
@@ -316,12 +274,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--build", choices=("package", "static"), default="package")
     parser.add_argument("--behind", choices=sorted(COMMANDS))
-    parser.add_argument("--result", type=pathlib.Path)
-    parser.add_argument("--go-on", action="store_true")
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", choices=[[], *every])
     options = parser.parse_args()
-    if options.go_on and not options.result:
-        parser.error("--go-on needs --result")
     # A proxy keeps what gRPC cannot stand from the server, whatever gRPC that is.
     package = options.build == "package" and not options.behind
     known = OPEN_IN_PACKAGE if package else {}
@@ -329,13 +283,16 @@ def main():
             resource.getrlimit(resource.RLIMIT_NOFILE)[1] < DESCRIPTORS_MIN):
         sys.exit(f"needs a hard limit of {DESCRIPTORS_MIN:,} descriptors (ulimit -Hn)")
     attacks = options.attacks or (BEHIND_A_PROXY if options.behind else every)
-    result = Result(options, attacks)
+    print(*made_by(options), "", HEADER, sep="\n", flush=True)
+    not_held = []
     with tempfile.TemporaryDirectory() as folder:
         for name in attacks:
-            if name not in result.done:
-                outcome = run(name, options, pathlib.Path(folder) / name)
-                result.add(outcome.row(name, known), not outcome.problems or name in known)
-    return result.end()
+            outcome = run(name, options, pathlib.Path(folder) / name)
+            print(outcome.row(name, known), flush=True)
+            if outcome.problems and name not in known:
+                not_held.append(name)
+    print(f"\nnot held: {', '.join(not_held) or 'none'}")
+    return 1 if not_held else 0
 
 
 if __name__ == "__main__":

@@ -261,6 +261,13 @@ def test_a_bin_limit_below_the_default(small):
                  EVEN + "bin_count", 1000, ["1001"])
 
 
+def test_a_small_limit_of_bins_holds_for_an_empty_accumulate(start_server):
+    """The default spec is one bin per value: 256, whether a message came or not."""
+    with Client(start_server("--bin-count-max", 100).address) as client:
+        for call in (lambda: client.compute(b""), lambda: client.accumulate([]), lambda: client.accumulate([b""])):
+            expect_error(call, INVALID, "TOO_MANY_BINS", limit=100)
+
+
 def test_a_client_that_understands_compression_gets_plain_replies(client):
     """Bytes counted are not compressed on the way back: that would cost more than it saves."""
     metadata = (("grpc-internal-encoding-request", "identity"),)

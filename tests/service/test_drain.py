@@ -9,7 +9,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from harness import http2, oracle, wire
-from harness.api import CHANNEL_OPTIONS, SERVICE, Client, check_error, error_of, pb, pb_grpc
+from harness.api import SERVICE, Client, check_error, error_of, pb
 from harness.specs import BINNINGS, even, random_bytes, with_everything
 from harness.waiting import wait_until
 from test_streams import Feed
@@ -258,33 +258,6 @@ def test_sigterm_under_load(start_server, size):
     assert not load.failures, load.failures
 
 
-def test_every_call_is_answered_or_finds_no_server(start_server):
-    """Callers without pause, on connections of their own, go on until the process is gone."""
-    server = start_server("--drain-delay", "100ms")
-    codes = set()
-    answered = [0] * 12
-    gone = threading.Event()
-
-    def call(index):
-        with Client(server.address) as client:
-            while not gone.is_set():
-                try:
-                    client.compute(PAYLOAD)
-                    answered[index] += 1
-                except grpc.RpcError as error:
-                    codes.add(error.code())
-
-    threads = [threading.Thread(target=call, args=[index]) for index in range(len(answered))]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: min(answered) > 10, 60, "answers to all threads")
-    server.stop()
-    gone.set()
-    for thread in threads:
-        thread.join()
-    assert codes <= {UNAVAILABLE}
-
-
 def test_a_client_that_reads_nothing_delays_the_end_only_so_long(start_server):
     """Replies that nobody takes: the drain gives up at its bound, and the process still ends well."""
     server = start_server("--drain-max", "1s")
@@ -311,43 +284,3 @@ def test_a_call_that_never_ends_its_message_delays_the_end_only_so_long(start_se
         began = time.monotonic()
         server.stop()
         assert time.monotonic() - began < 20
-
-
-def test_round_robin_loses_no_call_while_one_of_two_servers_drains(start_server):
-    """The client watches health and leaves the server that drains before it stops accepting."""
-    servers = [start_server("--drain-delay", "2s") for _ in range(2)]
-    target = "ipv4:" + ",".join(server.address for server in servers)
-    config = f"""{{"loadBalancingConfig": [{{"round_robin": {{}}}}],
-                   "healthCheckConfig": {{"serviceName": "{SERVICE}"}}}}"""
-    options = [*CHANNEL_OPTIONS, ("grpc.service_config", config)]
-    payload = random_bytes(20_000)
-    want = oracle.expected(payload, pb.Spec()).counts.tolist()
-    served = [0, 0]
-
-    def requests(server):
-        return server.metrics().value("histsvc_requests_total", method="Compute", code="OK")
-
-    with grpc.insecure_channel(target, options=options) as channel:
-        stub = pb_grpc.HistogramServiceStub(channel)
-
-        def call():
-            reply = stub.Compute(pb.ComputeRequest(payload=payload), timeout=60,
-                                 wait_for_ready=True)
-            assert list(reply.histogram.counts) == want
-
-        def both_are_used():
-            call()
-            served[:] = [requests(server) for server in servers]
-            return min(served) > 5
-        wait_until(both_are_used, 60, "calls on both servers", interval_s=0)
-        servers[0].terminate()
-        calls = 0
-        while servers[0].running():
-            call()
-            calls += 1
-        servers[0].wait()
-        for _ in range(50):
-            call()
-        assert calls > 50
-        wait_until(lambda: requests(servers[1]) >= served[1] + 50 + calls / 4, 60,
-                   "calls on the server that stays")

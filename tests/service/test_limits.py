@@ -2,11 +2,12 @@
 
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
 from harness import http2, oracle
-from harness.api import SERVICE, Client, expect_error, pb
+from harness.api import Client, bearer, expect_error, pb
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 
@@ -90,121 +91,42 @@ def test_an_old_connection_is_sent_away_and_its_stream_is_not_cut(start_server):
         still_right(client)  # over a connection of its own, which the client opens by itself
 
 
-class Flood:
-    """Keeps `in_flight` payloads of `size` bytes on each of `connections` connections of one tenant."""
-
-    def __init__(self, server, token, connections, in_flight, size):
-        self.clients = [Client(server.address) for _ in range(connections)]
-        self.metadata = (("authorization", f"Bearer {token}"),)
-        self.payload = random_bytes(size)
-        self.lock = threading.Lock()
-        self.answered, self.failures, self.open, self.over = 0, [], 0, False
-        for client in self.clients:
-            for _ in range(in_flight):
-                self.send(client)
-
-    def send(self, client):
-        with self.lock:
-            self.open += 1
-        call = client.stub.Compute.future(pb.ComputeRequest(payload=self.payload), timeout=120, metadata=self.metadata)
-        call.add_done_callback(lambda done: self.done(client, done))
-
-    def done(self, client, call):
-        with self.lock:
-            self.open -= 1
-            self.answered += 1
-            if call.exception() is not None:
-                self.failures.append(call.exception())
-            again = not self.over and not self.failures
-        if again:
-            self.send(client)
-
-    def stop(self):
-        self.over = True
-        wait_until(lambda: self.open == 0, 120, "the end of the flood")
-        for client in self.clients:
-            client.channel.close()
-        assert not self.failures, self.failures[0]
-
-
-def test_one_tenant_with_eight_connections_starves_nobody(start_server, tmp_path):
-    """64 payloads of a mebibyte wait at any time; another's small and large ones wait for a few of them."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {ALICE}\nbob {BOB}\n")
-    with start_server("--token-file", tokens, "--backend", "cpu", "--cpu-lanes", 1, "--force-kernel", "scalar",
-                      "--inline-bytes-max", 0, "--batch-bytes-max", 2 * MIB, "--payload-bytes-max", 2 * MIB) as server:
-        flood = Flood(server, ALICE, connections=8, in_flight=8, size=MIB)
-        try:
-            wait_until(lambda: flood.answered >= 16, 60, "the flood under way")
-            with Client(server.address) as client:
-                for size in (1000, MIB):
-                    passed = []
-                    for index in range(12):
-                        payload = random_bytes(size, seed=index)
-                        before = flood.answered
-                        reply = client.compute(payload, metadata=(("authorization", f"Bearer {BOB}"),))
-                        passed.append(flood.answered - before)
-                        oracle.check_histogram(reply.histogram, payload, pb.Spec())
-                    # First come, first served would let all that wait pass: about 64. Fairness lets pass a
-                    # few; on a busy machine also what is answered before this thread gets to run.
-                    assert sorted(passed)[len(passed) // 2] <= 32, passed
-        finally:
-            flood.stop()
-
-
-class Streams:
-    """ComputeMany streams of one tenant, each on a connection of its own, that send `payload` as fast as they may."""
-
-    def __init__(self, server, token, count, payload):
-        self.payload, self.over, self.failures = payload, False, []
-        metadata = (("authorization", f"Bearer {token}"),)
-        self.threads = [threading.Thread(target=self.run, args=(server.address, metadata)) for _ in range(count)]
-        for thread in self.threads:
-            thread.start()
-
-    def requests(self, sent):
-        while not self.over:
-            sent.append(len(sent))
-            item = pb.ComputeManyRequest(request_id=sent[-1])
-            item.request.payload = self.payload
-            yield item
-
-    def run(self, address, metadata):
-        sent, answered = [], []
-        try:
-            with Client(address) as client:
-                for reply in client.stub.ComputeMany(self.requests(sent), timeout=240, metadata=metadata):
-                    assert reply.WhichOneof("result") == "response", reply.error
-                    oracle.check_histogram(reply.response.histogram, self.payload, pb.Spec())
-                    answered.append(reply.request_id)
-            assert sorted(answered) == sent
-        except BaseException as failure:  # shown by stop()
-            self.failures.append(failure)
-
-    def stop(self):
-        self.over = True
-        for thread in self.threads:
-            thread.join(240)
-        assert not any(thread.is_alive() for thread in self.threads), "a stream did not end"
-        assert not self.failures, self.failures[0]
-
-
 def test_streams_that_fill_the_queue_refuse_no_other_tenant(start_server, tmp_path):
     """Eight streams of one tenant take what one may, two thirds, and wait; another's unary calls all find room."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"alice {ALICE}\nbob {BOB}\n")
+    over, large = threading.Event(), random_bytes(MIB)
+
+    def stream(address):
+        """Sends as fast as it may, on a connection of its own."""
+        sent, answered = [], []
+
+        def requests():
+            while not over.is_set():
+                sent.append(len(sent))
+                yield pb.ComputeManyRequest(request_id=sent[-1], request=pb.ComputeRequest(payload=large))
+        with Client(address) as client:
+            for reply in client.stub.ComputeMany(requests(), timeout=240, metadata=bearer(ALICE)):
+                assert reply.WhichOneof("result") == "response", reply.error
+                oracle.check_histogram(reply.response.histogram, large, pb.Spec())
+                answered.append(reply.request_id)
+        assert sorted(answered) == sent
+
     # What is queued stays for the batch's delay, so that the queue is full whatever the machine's speed.
     with start_server("--token-file", tokens, "--backend", "cpu", "--inline-bytes-max", 0, "--batch-delay-max", "300ms",
                       "--queue-bytes-max", 16 * MIB, "--batch-bytes-max", 16 * MIB, "--payload-bytes-max", 2 * MIB,
                       "--receive-bytes-max", 256 * MIB) as server:
-        streams = Streams(server, ALICE, 8, random_bytes(MIB))
-        try:
-            with Client(server.address) as client:
-                for index, size in enumerate([100_000, MIB] * 6):
-                    wait_until(lambda: server.metrics().value("histsvc_queue_bytes") >= 9 * MIB, 120, "a full queue")
-                    payload = random_bytes(size, seed=index)
-                    reply = client.compute(payload, metadata=(("authorization", f"Bearer {BOB}"),))
-                    oracle.check_histogram(reply.histogram, payload, pb.Spec())
-        finally:
-            streams.stop()
+        with ThreadPoolExecutor(8) as pool:
+            streams = [pool.submit(stream, server.address) for _ in range(8)]
+            try:
+                with Client(server.address) as client:
+                    for index, size in enumerate([100_000, MIB] * 6):
+                        wait_until(lambda: server.metrics().value("histsvc_queue_bytes") >= 9 * MIB, 120, "a full queue")
+                        payload = random_bytes(size, seed=index)
+                        reply = client.compute(payload, metadata=bearer(BOB))
+                        oracle.check_histogram(reply.histogram, payload, pb.Spec())
+            finally:
+                over.set()
+        for one in streams:
+            one.result()
         assert server.metrics().value("histsvc_rejected_total", reason="queue_full") == 0

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from harness import oracle, specs
 from harness.api import PROTO_FILE, SERVICE, Client, pb
-from harness.server import Server, clean_environment
+from harness.server import Server, clean_environment, free_port
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 
@@ -305,14 +305,6 @@ def test_metrics_are_there_and_counted(start_server):
         assert metrics.value("histsvc_stage_duration_seconds_count", stage=stage) > 0, stage
 
 
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in listeners]
-
-
 def readyz(port):
     """The status line; empty while nobody listens."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as connection:
@@ -324,7 +316,7 @@ def readyz(port):
 def test_who_is_ready_listens(server_bin):
     """From the moment of the first 200: asked without a pause, over several starts."""
     for _ in range(8):
-        port, metrics_port = free_ports(2)
+        port, metrics_port = free_port(), free_port()
         command = [server_bin, "--listen", f"127.0.0.1:{port}", "--metrics-listen", f"127.0.0.1:{metrics_port}",
                    "--drain-delay", "0"]
         with subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, env=clean_environment()) as process:

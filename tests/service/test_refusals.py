@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from harness import specs
-from harness.api import REPOSITORY, Client, expect_error, pb
+from harness.api import REPOSITORY, Client, bearer, expect_error, pb
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 from test_streams import Feed
@@ -15,10 +15,6 @@ Code = grpc.StatusCode
 MIB = 1 << 20
 ALICE, BOB = "token-of-alice-0123456789", "token-of-bob-0123456789"
 RUNBOOK = REPOSITORY / "docs" / "operations" / "alerts.md"
-
-
-def bearer(token):
-    return (("authorization", f"Bearer {token}"),)
 
 
 def documented_reasons():

@@ -3,7 +3,6 @@
 import threading
 import time
 
-import grpc
 import pytest
 
 from harness.api import Client, pb
@@ -25,9 +24,9 @@ class Thinker:
         self.thought_s += time.monotonic() - began
 
 
-def check_time(server, method, code, elapsed_s, thought_s):
+def check_time(server, method, elapsed_s, thought_s):
     """All that the server says it took fits beside the thinking, and its log agrees."""
-    wait_until(lambda: server.metrics().value("histsvc_requests_total", method=method, code=code) >= 1,
+    wait_until(lambda: server.metrics().value("histsvc_requests_total", method=method, code="OK") >= 1,
                20, "the call counted")
     name = "histsvc_request_duration_seconds"
     metrics = server.metrics()
@@ -59,37 +58,7 @@ def test_an_accumulate_that_is_typed(slow_server):
         elapsed_s = time.monotonic() - began
     assert reply.final and reply.histogram.samples == 8
     assert reply.receipt.total_ns / 1e9 <= elapsed_s - thinker.thought_s
-    check_time(slow_server, "Accumulate", "OK", elapsed_s, thinker.thought_s)
-
-
-def test_an_accumulate_without_a_message(slow_server):
-    thinker, feed = Thinker(), Feed()
-    with Client(slow_server.address) as client:
-        began = time.monotonic()
-        call = client.stub.Accumulate(iter(feed), timeout=100)
-        wait_until(lambda: slow_server.metrics().value("histsvc_streams_open") == 1, 60, "the stream")
-        thinker.think()
-        feed.half_close()
-        [reply] = call
-        elapsed_s = time.monotonic() - began
-    assert reply.receipt.total_ns / 1e9 <= elapsed_s - thinker.thought_s
-    check_time(slow_server, "Accumulate", "OK", elapsed_s, thinker.thought_s)
-
-
-def test_an_accumulate_that_is_given_up_after_thinking(slow_server):
-    thinker, feed = Thinker(), Feed()
-    with Client(slow_server.address) as client:
-        began = time.monotonic()
-        call = client.stub.Accumulate(iter(feed), timeout=100)
-        feed.send(pb.AccumulateRequest(chunk=b"abc", snapshot=True))
-        next(call)
-        thinker.think()
-        call.cancel()
-        with pytest.raises(grpc.RpcError):
-            next(call)
-        wait_until(lambda: slow_server.metrics().value("histsvc_streams_open") == 0, 60, "the end")
-        elapsed_s = time.monotonic() - began
-    check_time(slow_server, "Accumulate", "CANCELLED", elapsed_s, thinker.thought_s)
+    check_time(slow_server, "Accumulate", elapsed_s, thinker.thought_s)
 
 
 def test_items_with_thinking_between_them(slow_server):
@@ -104,4 +73,4 @@ def test_items_with_thinking_between_them(slow_server):
         feed.half_close()
         assert list(call) == []
         elapsed_s = time.monotonic() - began
-    check_time(slow_server, "ComputeMany", "OK", elapsed_s, thinker.thought_s)
+    check_time(slow_server, "ComputeMany", elapsed_s, thinker.thought_s)

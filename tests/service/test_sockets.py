@@ -1,12 +1,6 @@
 """Real sockets: peers that vanish, talk nonsense, stall, come by the hundred, or cancel."""
 
-import contextlib
-import os
-import signal
 import socket
-import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -14,7 +8,6 @@ import pytest
 
 from harness import http2, oracle, wire
 from harness.api import SERVICE, Client, open_channel, pb, pb_grpc
-from harness.server import clean_environment
 from harness.specs import even, random_bytes
 from harness.waiting import wait_until
 
@@ -67,37 +60,6 @@ def test_a_client_that_vanishes_between_messages(server, client, method):
         connection.message(1, message)
         connection.message(1, message)
         connection.abort()
-    wait_idle(server)
-    still_right(client)
-
-
-def test_a_client_process_that_is_killed(server, client):
-    """A real client, killed while it sends megabytes on several streams."""
-    script = textwrap.dedent("""
-        import sys, threading
-        from harness.api import Client, pb
-        chunk = b"k" * (1 << 20)
-        client = Client(sys.argv[1])
-        def send(snapshots):
-            while True:
-                yield pb.AccumulateRequest(chunk=chunk, snapshot=snapshots)
-        def read(replies):
-            for _ in replies:
-                print("counting", flush=True)
-        for number in range(3):
-            threading.Thread(
-                target=read, args=[client.stub.Accumulate(send(number == 0))], daemon=True).start()
-        threading.Event().wait()
-    """)
-    environment = clean_environment(PYTHONPATH=os.path.dirname(os.path.abspath(__file__)))
-    process = subprocess.Popen([sys.executable, "-c", script, server.address],
-                               stdout=subprocess.PIPE, env=environment)
-    try:
-        assert process.stdout.readline() == b"counting\n"
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.stdout.close()
-        process.wait()
     wait_idle(server)
     still_right(client)
 
@@ -202,20 +164,6 @@ def test_many_threads_on_one_connection(client, server):
 
 
 # ------------------------------------------------------------------- deadlines and cancellation
-def test_a_waiting_batch_leaves_in_time_for_its_deadline(start_server):
-    """The batch would wait ten seconds to fill; the calls have much less."""
-    server = start_server("--batch-delay-max", "10s", "--inline-bytes-max", 0)
-    payload = random_bytes(100_000)
-
-    def closed_by_a_deadline():
-        with contextlib.suppress(grpc.RpcError):  # the answer may come too late on a busy machine
-            oracle.check_histogram(client.compute(payload, timeout=0.3).histogram, payload, pb.Spec())
-        return server.metrics().value("histsvc_batches_total", closed_by="deadline") > 0
-
-    with Client(server.address) as client:
-        wait_until(closed_by_a_deadline, 60, "a batch that left for its deadline")
-
-
 def test_deadlines_that_have_passed(server, client):
     """A microsecond is over before anything could be counted: dropped, counted, nothing leaks."""
     before = server.metrics()
@@ -272,24 +220,3 @@ def test_streams_cancelled_while_they_wait(start_server, method):
         wait_idle(server)
         assert server.metrics().value("histsvc_cancelled_total") >= 1
         still_right(client)
-
-
-def test_a_client_that_does_not_read(server, client, sanitized):
-    """Replies of half a megabyte with nobody to take them: the stream pauses, the memory is bounded."""
-    item = pb.ComputeManyRequest(
-        request=pb.ComputeRequest(spec=even(65536), payload=b"x")).SerializeToString()
-    before = server.memory_bytes()
-    settings = [(http2.SETTING_INITIAL_WINDOW_SIZE, 0)]
-    with http2.RawConnection(server.address, settings) as connection:
-        connection.settle()
-        connection.begin(1, f"/{SERVICE}/ComputeMany")
-        for _ in range(1000):
-            connection.message(1, item)
-        wait_until(lambda: server.metrics().value("histsvc_streams_open") == 1, 60, "the stream")
-        still_right(client)
-        if not sanitized:
-            grown = server.memory_bytes() - before
-            assert grown < 200 << 20, f"grew by {grown >> 20} MiB"
-        connection.abort()
-    wait_idle(server)
-    still_right(client)

@@ -5,7 +5,6 @@ import queue
 import subprocess
 import time
 
-import grpc
 import pytest
 
 from harness import oracle
@@ -60,19 +59,6 @@ def test_more_items_than_a_stream_may_have_open(client):
     oracle.check_histogram(response.histogram, payload, LETTERS)
 
 
-def test_a_reply_does_not_wait_for_the_next_item(client):
-    feed = Feed()
-    call = client.stub.ComputeMany(iter(feed), timeout=60)
-    for index in range(5):
-        feed.send(pb.ComputeManyRequest(
-            request_id=index, request=pb.ComputeRequest(payload=b"a" * index)))
-        reply = next(call)
-        assert (reply.request_id, reply.response.histogram.samples) == (index, index)
-    feed.half_close()
-    assert list(call) == []
-    assert call.code() == grpc.StatusCode.OK
-
-
 def test_no_reply_is_kept_back_however_many_are_waited_for(client):
     """Replies may be sent together; a client that waits for all of them must get them all."""
     feed = Feed()
@@ -103,12 +89,6 @@ def test_no_reply_is_kept_back_that_comes_from_a_lane(start_server, client_bin):
                    "--payload-bytes", "4096", "--warm-up", "0", "--duration", "0.7", "--format", "json"]
         result = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
         assert result["errors"] == 0 and result["requests_per_second"] > 0, result
-
-
-def test_many_items_in_flight_when_the_client_half_closes(client):
-    payloads = [random_bytes(200_000, seed=index) for index in range(40)]
-    for payload, response in zip(payloads, client.compute_many(payloads), strict=True):
-        oracle.check_histogram(response.histogram, payload, pb.Spec())
 
 
 def test_empty_streams(client):
@@ -170,13 +150,6 @@ def test_a_first_message_with_a_spec_only(client):
     [reply] = client.stub.Accumulate(iter(messages), timeout=60)
     assert reply.chunks == 2 or reply.chunks == 1
     oracle.check_histogram(reply.histogram, b"xyz", LETTERS)
-
-
-def test_a_thousand_tiny_chunks(client):
-    payload = random_bytes(1000)
-    [reply] = client.accumulate([bytes([value]) for value in payload], LETTERS)
-    assert reply.chunks == 1000
-    oracle.check_histogram(reply.histogram, payload, LETTERS)
 
 
 def check_receipt(receipt, elapsed_ns, kernels, samples, overlap=1):

@@ -3,19 +3,17 @@
 import itertools
 import json
 import struct
-import threading
 
 import grpc
 import pytest
 
 from harness import oracle, specs
 from harness.api import SERVICE, Client, pb
-from harness.http2 import SETTING_INITIAL_WINDOW_SIZE, RawConnection, frame
+from harness.http2 import SETTING_INITIAL_WINDOW_SIZE, WINDOW_UPDATE, RawConnection, frame
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 
 MIB = 1 << 20
-WINDOW_UPDATE = 8
 LARGE = specs.even(65536, 0, 256, edges=True)  # a reply of a megabyte
 SHUT = ((SETTING_INITIAL_WINDOW_SIZE, 0),)
 
@@ -94,35 +92,3 @@ def test_where_there_is_no_room_a_call_is_told_so(small_server):
 
         wait_until(refused_for_its_reply, 60, "a refusal")
         client.compute(b"x")
-
-
-def test_totals_of_idle_streams_leave_room_for_replies(small_server):
-    """A stream holds some megabytes of totals while it is open; all of them together at most 8 MiB."""
-    spec = specs.even(65536, 0, 65536, statistics=True)
-    spec.sample_type = pb.SAMPLE_TYPE_UINT16
-    first = pb.AccumulateRequest(spec=spec, chunk=bytes(2), snapshot=True)
-    server = small_server
-    with Client(server.address) as client:
-        open_ends, replies, refused = [threading.Event() for _ in range(12)], [], []
-        for end in open_ends:
-            def messages(end=end):
-                yield first
-                end.wait()
-            stream = client.stub.Accumulate(messages(), timeout=60)
-            try:
-                assert next(stream).histogram.samples == 1
-                replies.append(stream)
-            except grpc.RpcError as error:
-                refused.append(error)
-        assert len(replies) in range(2, 9)
-        for error in refused:
-            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-            detail = pb.Error.FromString(dict(error.trailing_metadata())["histogram-error-bin"])
-            assert (detail.reason, detail.limit) == ("QUEUE_FULL", 8 * MIB)
-        payload = random_bytes(1000)
-        oracle.check_histogram(client.compute(payload, LARGE).histogram, payload, LARGE)
-        for end in open_ends:
-            end.set()
-        for stream in replies:
-            assert [reply.histogram.samples for reply in stream] == [1]
-    wait_until(lambda: server.metrics().value("histsvc_unwritten_reply_bytes") == 0, 60, "nothing held")

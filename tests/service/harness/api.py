@@ -13,6 +13,8 @@ import tempfile
 
 import grpc
 import grpc_tools
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 from grpc_tools import protoc
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
@@ -111,6 +113,11 @@ class Client:
         return list(self.stub.Accumulate(requests(), timeout=timeout))
 
 
+def bearer(token):
+    """The metadata of a call with that token."""
+    return (("authorization", f"Bearer {token}"),)
+
+
 def metadata_of(error):
     """The trailing metadata of a failed call, as a dictionary."""
     return {item.key: item.value for item in error.trailing_metadata() or ()}
@@ -138,6 +145,29 @@ def check_error(detail, code, reason=None, field=None, limit=None, mentions=()):
         assert part in detail.message, (part, detail.message)
 
 
+DETAILS = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RetryInfo)
+
+
+def check_details(error, own):
+    """google.rpc.Status and its details, as every language's gRPC library reads them, say what `own` says."""
+    status = rpc_status.from_call(error)  # also checks that code and message agree with the call's
+    details = {}
+    for packed in status.details:
+        message = next(kind for kind in DETAILS if packed.Is(kind.DESCRIPTOR))()
+        assert packed.Unpack(message)
+        details[type(message).__name__] = message
+    info = details.pop("ErrorInfo")
+    assert (info.reason, info.domain) == (own.reason, "histogram.v1")
+    assert dict(info.metadata) == ({"field": own.field} if own.field else {}) | (
+        {"limit": str(own.limit)} if own.limit else {})
+    if own.field:
+        [violation] = details.pop("BadRequest").field_violations
+        assert (violation.field, violation.description) == (own.field, status.message)
+    if own.HasField("retry_after_ms"):
+        assert details.pop("RetryInfo").retry_delay.ToMilliseconds() == own.retry_after_ms
+    assert not details
+
+
 def expect_error(call, code, reason=None, field=None, limit=None, mentions=()):
     """Runs `call`, which must fail as said here, with the same words in status and trailer."""
     try:
@@ -147,6 +177,7 @@ def expect_error(call, code, reason=None, field=None, limit=None, mentions=()):
         detail = error_of(error)
         check_error(detail, code, reason, field, limit, mentions)
         assert detail.message == error.details()
+        check_details(error, detail)
         return error
     said = " ".join(str(result).split())[:200]
     raise AssertionError(f"expected {code}, but the call succeeded: {said}")

@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTING_INITIAL_WINDOW_SIZE = 4
@@ -35,10 +35,93 @@ def message_prefix(length, flags=0):
     return struct.pack(">BI", flags, length)
 
 
+def call_headers(stream, path, extra=()):
+    """The headers of a gRPC call; `stream` is an odd number, growing."""
+    fields = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost"),
+              ("te", "trailers"), ("content-type", "application/grpc"), *extra]
+    return frame(HEADERS, END_HEADERS, stream, b"".join(_literal(name, value) for name, value in fields))
+
+
+class Frames:
+    """Those that a connection has brought: (type, flags, stream, body)."""
+
+    def __init__(self):
+        self._received = b""
+
+    def read(self, connection):
+        received = connection.recv(1 << 16)
+        if not received:
+            raise ConnectionResetError
+        self._received += received
+
+    def __iter__(self):
+        while len(self._received) >= 9:
+            end = 9 + int.from_bytes(self._received[:3], "big")
+            if len(self._received) < end:
+                break
+            whole, self._received = self._received[:end], self._received[end:]
+            yield whole[3], whole[4], int.from_bytes(whole[5:9], "big"), whole[9:]
+
+
+class Windows:
+    """What the server lets this connection send, by stream; 0 is the connection's own window."""
+
+    def __init__(self):
+        self._connection, self._initial, self._streams, self._frames = WINDOW_BYTES, WINDOW_BYTES, {}, Frames()
+        self.ended = set()  # streams that the server has ended
+
+    def left(self, stream):
+        return min(self._connection, self._initial + self._streams.get(stream, 0))
+
+    def take(self, stream, size):
+        self._connection -= size
+        self._streams[stream] = self._streams.get(stream, 0) - size
+
+    def read(self, connection, wait_s=0.0):
+        """Takes in the updates that have come; waits for some for so long."""
+        connection.settimeout(wait_s)
+        try:
+            self._frames.read(connection)
+        except (BlockingIOError, TimeoutError):
+            pass
+        finally:
+            connection.settimeout(5)
+        for kind, flags, stream, body in self._frames:
+            self._take_frame(kind, flags, stream, body)
+            if kind == SETTINGS and not flags & ACK:
+                connection.sendall(frame(SETTINGS, ACK, 0))
+
+    def _take_frame(self, kind, flags, stream, body):
+        if kind == WINDOW_UPDATE and stream == 0:
+            self._connection += int.from_bytes(body, "big")
+        elif kind == WINDOW_UPDATE:
+            self._streams[stream] = self._streams.get(stream, 0) + int.from_bytes(body, "big")
+        elif kind == RST_STREAM or kind == HEADERS and flags & END_STREAM:
+            self.ended.add(stream)
+        elif kind == SETTINGS:
+            for key, value in struct.iter_unpack(">HI", body):
+                if key == SETTING_INITIAL_WINDOW_SIZE:
+                    self._initial = value
+
+
+def send_what_fits(connection, windows, left):
+    """Sends zeros on the streams of `left` (bytes by stream), as far as their windows let it; the frames of it."""
+    windows.read(connection)
+    frames = []
+    for stream in left:
+        size = min(windows.left(stream), left[stream], 16384)
+        if size > 0:
+            frames.append(frame(DATA, 0, stream, bytes(size)))
+            windows.take(stream, size)
+            left[stream] -= size
+    connection.sendall(b"".join(frames))
+    return frames
+
+
 class RawConnection:
     def __init__(self, address, settings=()):
         self.socket = connect(address)
-        self._received = b""
+        self._frames = Frames()
         body = b"".join(struct.pack(">HI", key, value) for key, value in settings)
         self.socket.sendall(PREFACE + frame(SETTINGS, 0, 0, body))
 
@@ -48,14 +131,9 @@ class RawConnection:
     def __exit__(self, *_):
         self.socket.close()
 
-    def begin(self, stream, path, extra=(), end=False):
-        """Sends the request headers of a gRPC call; `stream` is an odd number, growing."""
-        fields = [(":method", "POST"), (":scheme", "http"), (":path", path),
-                  (":authority", "localhost"), ("te", "trailers"),
-                  ("content-type", "application/grpc"), *extra]
-        block = b"".join(_literal(name, value) for name, value in fields)
-        flags = END_HEADERS | (END_STREAM if end else 0)
-        self.socket.sendall(frame(HEADERS, flags, stream, block))
+    def begin(self, stream, path, extra=()):
+        """Sends the request headers of a gRPC call."""
+        self.socket.sendall(call_headers(stream, path, extra))
 
     def data(self, stream, body=b"", end=False, piece=16384):
         """Sends `body` in DATA frames of `piece` bytes."""
@@ -81,26 +159,15 @@ class RawConnection:
         """(kind, flags, stream, body) of the next frame; None at the connection's end."""
         deadline = time.monotonic() + timeout_s
         while True:
-            if len(self._received) >= 9:
-                length = int.from_bytes(self._received[:3], "big")
-                if len(self._received) >= 9 + length:
-                    kind, flags = self._received[3:5]
-                    stream = int.from_bytes(self._received[5:9], "big")
-                    body = self._received[9:9 + length]
-                    self._received = self._received[9 + length:]
-                    if kind == SETTINGS and not flags & ACK:
-                        self.socket.sendall(frame(SETTINGS, ACK, 0))
-                    if kind == PING and not flags & ACK:
-                        self.socket.sendall(frame(PING, ACK, 0, body))
-                    return kind, flags, stream, body
+            for kind, flags, stream, body in self._frames:
+                if kind in (SETTINGS, PING) and not flags & ACK:
+                    self.socket.sendall(frame(kind, ACK, 0, body if kind == PING else b""))
+                return kind, flags, stream, body
             self.socket.settimeout(max(0.01, deadline - time.monotonic()))
             try:
-                more = self.socket.recv(65536)
+                self._frames.read(self.socket)
             except ConnectionResetError:
                 return None
-            if not more:
-                return None
-            self._received += more
 
     def settle(self, timeout_s=60):
         """Waits until the server has acknowledged the settings, so has read what was sent first."""

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -30,6 +31,12 @@ def clean_environment(**extra):
                    if not name.startswith("HISTSVC_") and not name.lower().endswith("_proxy")}
     environment.update(extra)
     return environment
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 class Server:
