@@ -4,17 +4,32 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(ROOT / "tests" / "service")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(ROOT / "tests" / "service"),
+                str(ROOT / "tests" / "hostile")]
 
 
 @pytest.fixture(scope="session")
 def root():
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def version():
+    """This project's version, which what is deployed repeats."""
+    return re.search(r"^project\(histogram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M).group(1)
+
+
+@pytest.fixture(scope="session")
+def docs_address():
+    """Where the runbook lies."""
+    return subprocess.run([ROOT / "deploy/set-docs-address", "--print"], capture_output=True, text=True,
+                          check=True).stdout.strip()
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +64,13 @@ def client_bin():
 def load_bin():
     """The load of these tests: checks every answer and counts every failure (steady_load.cc)."""
     return binary("histogram_steady_load")
+
+
+@pytest.fixture(scope="session")
+def proxies():
+    """nginx and Envoy with the configurations of deploy/, as the attacks of tests/hostile have them."""
+    import proxies
+    return proxies
 
 
 @pytest.fixture(scope="session")

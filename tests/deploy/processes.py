@@ -6,12 +6,11 @@ import json
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import urllib.error
 import urllib.request
 
-from harness.server import Metrics, clean_environment
+from harness.server import Metrics, clean_environment, free_port  # noqa: F401
 from harness.waiting import wait_until
 
 
@@ -21,12 +20,6 @@ def wait_for_calls(servers, more=20, timeout_s=60):
     wait_until(lambda: all(server.answered() >= before + more
                            for server, before in zip(servers, begin, strict=True)),
                timeout_s, "calls on every server")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def get(url, timeout_s=5):

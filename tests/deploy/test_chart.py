@@ -40,8 +40,7 @@ def test_lint():
     assert not report["errors"] and found in ([], ["icon is recommended"])
 
 
-def test_versions_are_those_of_the_project(root):
-    version = re.search(r"^project\(histogram VERSION ([0-9.]+)", (root / "CMakeLists.txt").read_text(), re.M).group(1)
+def test_versions_are_those_of_the_project(version):
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["version"] == chart["appVersion"] == version
 
@@ -188,14 +187,12 @@ def test_nobody_is_let_in_by_an_empty_list():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
 
 
-def test_the_address_of_the_runbook_is_one_value(root):
-    default = subprocess.run([root / "deploy/set-docs-address", "--print"], check=True, capture_output=True,
-                             text=True).stdout.strip()
-    assert helm().Chart.load(CHART).values["docsAddress"] == default
+def test_the_address_of_the_runbook_is_one_value(docs_address):
+    assert helm().Chart.load(CHART).values["docsAddress"] == docs_address
     values = {"monitors": {"enabled": True}, "dashboard": {"enabled": True},
               "docsAddress": "https://wiki.test/histogram"}
     text = "".join(render_chart_files(values).values())
-    assert default not in text
+    assert docs_address not in text
     alerts = [rule["annotations"]["runbook_url"] for group in the(render_chart(values), "PrometheusRule")[
         "spec"]["groups"] for rule in group["rules"] if "alert" in rule]
     assert len(alerts) > 10 and all(url.startswith("https://wiki.test/histogram#histogram") for url in alerts)

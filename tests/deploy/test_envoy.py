@@ -6,19 +6,12 @@ import json
 import re
 import socket
 import subprocess
-import sys
 
 import pytest
+from harness.certificates import self_signed
 from processes import Load, Process, check_http_through, free_port, two_servers, wait_for_calls, wait_until
 
 pytestmark = [pytest.mark.live]
-
-
-@pytest.fixture(scope="session")
-def proxies(root):
-    sys.path.insert(0, str(root / "tests/hostile"))
-    import proxies
-    return proxies
 
 
 @pytest.fixture
@@ -71,10 +64,7 @@ def test_restarts_behind_envoy_lose_nothing(proxies, servers, load_bin, tmp_path
 
 def test_strangers_get_the_service_over_tls_and_nothing_else(
         root, proxies, servers, client_bin, tmp_path):
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                    "-subj", "/CN=localhost", "-addext",
-                    "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", tmp_path / "tls.key",
-                    "-out", tmp_path / "tls.crt"], check=True, capture_output=True)
+    self_signed(tmp_path)
     # The file as it stands, but for the places that need root or another machine.
     import yaml
     text = proxies.replaced((root / "deploy/envoy/histogram.yaml").read_text(),

@@ -16,14 +16,6 @@ from watching import panels_of
 
 UNITS = {"short", "reqps", "ops", "Bps", "bytes", "mbytes", "percent", "percentunit", "s",
          "celsius", "watt"}
-KINDS = {"row", "stat", "timeseries", "heatmap", "table"}
-WANTED = (  # what an operator looks for, by title
-    "Payloads by method", "Answers that are not OK", "Latency, all payloads", "Latency heat map",
-    "Stages of a request", "Payloads of a batch", "Lanes busy", "Queue", "Kernels chosen", "Bytes", "Dispatch table",
-    "Backends", "Payloads by server", "Bytes by tenant", "Certificates", "GPU use", "Ready",
-    "Answers to itself", "Lost and unanswered")
-
-
 @pytest.fixture(scope="module")
 def dashboard(root):
     return json.loads((root / "deploy/grafana/dashboards/histogram.json").read_text())
@@ -50,8 +42,6 @@ def test_panels_are_complete(dashboard, panels):
     assert len(set(ids)) == len(ids)
     titles = [panel["title"] for panel in panels]
     assert len(set(titles)) == len(titles)
-    assert not set(WANTED) - set(titles)
-    assert {panel["type"] for panel in rows + panels} == KINDS
     for panel in panels:
         assert panel["description"].endswith("."), panel["title"]
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, panel["title"]
@@ -116,16 +106,5 @@ def test_what_needs_dcgm_exporter_is_collapsed(dashboard):
         "GPUs (dcgm-exporter)"]
 
 
-def test_it_leads_to_the_runbook(dashboard, root):
-    address = subprocess.run([root / "deploy/set-docs-address", "--print"], check=True,
-                             capture_output=True, text=True).stdout.strip()
-    assert [link["url"] for link in dashboard["links"]] == [address]
-    assert address.endswith("/docs/operations/alerts.md")
-
-
-def test_provisioning(root):
-    folder = root / "deploy/grafana/provisioning"
-    [provider] = yaml.safe_load((folder / "dashboards/histogram.yaml").read_text())["providers"]
-    assert provider["options"]["path"] == "/etc/grafana/dashboards"
-    [source] = yaml.safe_load((folder / "datasources/prometheus.yaml").read_text())["datasources"]
-    assert source["type"] == "prometheus" and source["isDefault"]
+def test_it_leads_to_the_runbook(dashboard, docs_address):
+    assert [link["url"] for link in dashboard["links"]] == [docs_address]

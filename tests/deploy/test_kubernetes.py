@@ -52,10 +52,6 @@ def test_unknown_fields_are_errors():
         place["notAField"] = 1
         with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
             validate(changed, "1.31")
-    deployment = copy.deepcopy(the(render_chart(INSTALLATIONS["cpu"]), "Deployment"))
-    deployment["spec"]["template"]["spec"]["containers"][0]["readinessProb"] = {}
-    with pytest.raises(kubernetes_validate.ValidationError, match="readinessProb"):
-        validate(deployment, "1.31")
 
 
 def test_the_manifests_for_kubectl_are_the_charts_with_its_defaults(root):
@@ -64,10 +60,8 @@ def test_the_manifests_for_kubectl_are_the_charts_with_its_defaults(root):
 
 
 # ------------------------------------------------------------------------------------- our rules
-def test_images_are_of_this_version(installation, root):
+def test_images_are_of_this_version(installation, version):
     name, objects = installation
-    version = re.search(r"^project\(histogram VERSION ([0-9.]+)",
-                        (root / "CMakeLists.txt").read_text(), re.M).group(1)
     image = container_of(objects)["image"]
     assert image.split("@")[0].endswith(f":{version}-{IMAGE_SUFFIX[name]}"), image
     for each in objects:
@@ -249,19 +243,7 @@ def settings_of(objects):
 
 @pytest.mark.live
 def test_the_server_takes_every_setting(installation, server_bin):
-    """A misspelt environment variable would only be a warning in the log."""
-    text = subprocess.run([server_bin, "--help-all"], check=True, capture_output=True, text=True).stdout
-    flags = set(re.findall(r"--(?:\[no-\])?([a-z][a-z0-9-]+)", text))
-    known = {"HISTSVC_" + flag.upper().replace("-", "_") for flag in flags}
-    settings = settings_of(installation[1])
-    unknown = set(settings) - known
-    security = {name for name in unknown if name.startswith(("HISTSVC_TLS_", "HISTSVC_ALLOW_"))}
-    assert unknown == security
-    done = subprocess.run([server_bin, "--print-config"], capture_output=True, text=True,
-                          env=settings)
-    assert done.returncode == 0, done.stderr
-    for name in sorted(set(settings) - security):
-        flag = name.removeprefix("HISTSVC_").lower().replace("_", "-")
-        assert re.search(rf"^{flag} = ", done.stdout, re.M), f"{flag} is not in the configuration"
-    if security:
-        pytest.xfail(f"this build of the server has no TLS: {sorted(security)}")
+    """It warns of a variable that it does not know."""
+    done = subprocess.run([server_bin, "--print-config"], capture_output=True, text=True, check=False,
+                          env=settings_of(installation[1]))
+    assert (done.returncode, done.stderr) == (0, "")

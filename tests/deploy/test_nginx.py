@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import shutil
 import signal
 import socket
 import ssl
@@ -12,27 +11,10 @@ import urllib.error
 import urllib.request
 
 import pytest
+from harness.certificates import self_signed
 from processes import Load, Process, check_http_through, free_port, two_servers, wait_for_calls, wait_until
 
 pytestmark = [pytest.mark.live]
-
-MAIN = """
-worker_processes 1;
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log warn;
-events {{ worker_connections 512; }}
-http {{
-    access_log {folder}/access.log;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/conf.d/*.conf;
-}}
-"""
-
 
 @pytest.fixture
 def servers(server_bin, tmp_path):
@@ -41,32 +23,28 @@ def servers(server_bin, tmp_path):
 
 
 @pytest.fixture
-def proxy(root, servers, tmp_path):
+def proxy(proxies, servers, tmp_path):
     """(plaintext address, TLS address, CA file) of nginx with the configuration of deploy/nginx."""
-    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin")
-    if not nginx or not shutil.which("openssl"):
-        pytest.skip("nginx or openssl is not installed")
+    try:
+        proxies.nginx_program()
+    except SystemExit as missing:
+        pytest.skip(str(missing))
     folder = tmp_path / "nginx"
-    (folder / "conf.d").mkdir(parents=True)
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-                    "-keyout", folder / "tls.key", "-out", folder / "tls.crt"],
-                   check=True, capture_output=True)
+    folder.mkdir()
+    self_signed(folder)
     plain, tls = free_port(), free_port()
     # The file as it stands, but for the places that need root or another machine.
-    text = (root / "deploy/nginx/histogram.conf").read_text()
-    changes = (("listen 443 ssl http2;", f"listen 127.0.0.1:{tls} ssl http2;"),
-               ("listen 127.0.0.1:50050 http2;", f"listen 127.0.0.1:{plain} http2;"),
-               ("server 127.0.0.1:8080;", f"server {servers[0].http_address};"),
-               ("/etc/nginx/conf.d/", f"{folder}/conf.d/"), ("/etc/nginx/tls/", f"{folder}/"))
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "conf.d/histogram.conf").write_text(text)
-    write_servers(root, folder, servers)
-    (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
-    subprocess.run([nginx, "-t", "-p", folder, "-c", folder / "nginx.conf"], check=True)
-    with Process([nginx, "-p", folder, "-c", folder / "nginx.conf"], folder / "output") as process:
+    command = proxies.nginx_with(folder, ("listen 443 ssl http2;", f"listen 127.0.0.1:{tls} ssl http2;"),
+                                 ("listen 127.0.0.1:50050 http2;", f"listen 127.0.0.1:{plain} http2;"),
+                                 ("server 127.0.0.1:8080;", f"server {servers[0].http_address};"),
+                                 ("/etc/nginx/tls/", f"{folder}/"))
+
+    def list_servers(down=None):
+        proxies.nginx_servers(folder, [(server.listen, " down" if server is down else "") for server in servers])
+
+    list_servers()
+    subprocess.run([*command, "-t"], check=True)
+    with Process(command, folder / "output") as process:
         def listening():
             assert process.running(), process.output()
             with contextlib.suppress(OSError):
@@ -76,18 +54,9 @@ def proxy(root, servers, tmp_path):
 
         def set_down(down):
             """As scaling.md says: changes the list of servers and has nginx read it again."""
-            write_servers(root, folder, servers, down)
+            list_servers(down)
             process.send(signal.SIGHUP)
         yield f"127.0.0.1:{plain}", f"localhost:{tls}", folder / "tls.crt", set_down
-
-
-def write_servers(root, folder, servers, down=None):
-    line = (root / "deploy/nginx/histogram-servers.inc").read_text()
-    lines = []
-    for server in servers:
-        mine = line.replace("127.0.0.1:50051", server.listen)
-        lines.append(mine.replace(";", " down;") if server is down else mine)
-    (folder / "conf.d/histogram-servers.inc").write_text("".join(lines))
 
 
 def wait_until_left(server):

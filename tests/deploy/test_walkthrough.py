@@ -33,9 +33,8 @@ def installed(page, section):
     return objects
 
 
-def test_values_of_your_own(page, root):
+def test_values_of_your_own(page, version):
     objects = installed(page, "2. Choose what to install")
-    version = re.search(r"^project\(histogram VERSION ([0-9.]+)", (root / "CMakeLists.txt").read_text(), re.M).group(1)
     assert container_of(objects)["image"] == f"registry.internal/histogram:{version}-cuda13"
     assert {"PodMonitor", "PrometheusRule", "Certificate", "Issuer"} <= {each["kind"] for each in objects}
     assert the(objects, "ConfigMap", "histogram-dashboard")

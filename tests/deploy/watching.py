@@ -19,7 +19,7 @@ def query(prometheus, expression):
     return reply["data"]["result"]
 
 
-def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=None):
+def start_prometheus(root, folder, targets, shorten_alerts=False):
     """A prometheus Process and its address, with the configuration of deploy/prometheus."""
     program = shutil.which("prometheus") or shutil.which("prometheus", path=str(root / ".venv/bin"))
     if not program:
@@ -27,8 +27,7 @@ def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=N
     folder.mkdir()
     config = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text())
     config["global"].update(scrape_interval=SCRAPE, evaluation_interval=SCRAPE)
-    if alertmanager is None:
-        del config["alerting"]
+    del config["alerting"]
     for name in config["rule_files"]:
         rules = yaml.safe_load((root / "deploy/prometheus" / name).read_text())
         for group in rules["groups"] if shorten_alerts else ():
@@ -38,13 +37,10 @@ def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=N
         (folder / name).write_text(yaml.safe_dump(rules, width=1000))
     (folder / "targets").mkdir()
     (folder / "targets/histogram.yaml").write_text(yaml.safe_dump([{"targets": targets}]))
-    if alertmanager:
-        (folder / "targets/alertmanager.yaml").write_text(
-            yaml.safe_dump([{"targets": [alertmanager]}]))
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     address = f"127.0.0.1:{free_port()}"
     process = Process([program, f"--config.file={folder / 'prometheus.yml'}",
-                       f"--storage.tsdb.path={folder / 'data'}", "--rules.alert.resend-delay=2s", f"--web.listen-address={address}"],
+                       f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"],
                       folder / "log")
     try:
         wait_until(lambda: get(f"http://{address}/-/ready")[0] == 200, 60, "Prometheus")
