@@ -9,11 +9,13 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "service"))
@@ -135,6 +137,17 @@ class Documents(unittest.TestCase):
                 if flag not in FOREIGN_FLAGS:
                     self.assertIn(flag, known, f"{document.relative_to(ROOT)} names {flag}")
         self.assertGreater(named, 100)
+
+    def test_a_page_is_not_made_from_a_result_of_old_code(self):
+        report = runpy.run_path(str(ROOT / "bench" / "report.py"))
+        path = ROOT / "bench" / "results" / "cpu-2core" / "service.json"
+        for later in (250, 251):
+            with mock.patch.dict(report["load"].__globals__, commits_since=lambda commit, code: later):
+                if later == 250:
+                    self.assertTrue(report["load"](path)["rows"])
+                    continue
+                with self.assertRaisesRegex(SystemExit, "cpu-2core/service.json is too old: server, kernels had 251"):
+                    report["load"](path)
 
 
 if __name__ == "__main__":
