@@ -27,12 +27,12 @@ constexpr uint64_t kLaneBytesMin = uint64_t{64} << 10;
 constexpr uint64_t kLaneBytesMax = uint64_t{4095} << 20;
 constexpr uint32_t kLanePayloadsMax = 1 << 20;
 
-// What a batch costs where nothing was measured: a launch, the host's copy into pinned memory
-// beside PCIe, and a row back for each payload. Near an H200 host's costs; they matter only without
-// the measurement at start.
+// What a batch costs where nothing was measured: a launch, the bytes' way over the link, and a row
+// back for each payload. Near an H200 host's costs; they matter only without the measurement at
+// start.
 constexpr uint64_t kAssumedNsPerBatch = 15000;
 constexpr uint64_t kAssumedNsPerPayload = 60;
-constexpr double kAssumedNsPerByte = 0.12;
+constexpr double kAssumedNsPerByte = 0.02;
 // Typed samples: a launch for each payload, unless small ones share one, and counters that are
 // cleared and copied back. Guesses for an H200 host.
 constexpr uint64_t kAssumedNsPerTypedPayload = 3000;
@@ -73,16 +73,15 @@ class CudaBackend final : public Backend {
 
   void MarkDown(const std::string& why) override { cuda::MarkDown(*shared_, why); }
 
-  // From the first copy or launch to the end of the last kernel; gathering, but of what the device
-  // fetches; and what rows take: each further payload's, and typed ones' that are long.
+  // From the first copy or launch to the end of the last kernel; gathering; and what rows take:
+  // each further payload's, and typed ones' that are long.
   uint64_t EstimateNs(const Workload& workload) const override {
     const bool typed = workload.sample_bytes > 0;
     Workload lone = workload;
     lone.payload_count = 1;
     lone.payload_bytes = lone.batch_bytes;
     const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
-    const bool fetched = info().reads_receive_memory && workload.batch_bytes >= kFetchedBytesMin;
-    double ns = fetched ? 0 : static_cast<double>(workload.batch_bytes) * costs_.gather_ns_per_byte;
+    double ns = static_cast<double>(workload.batch_bytes) * costs_.gather_ns_per_byte;
     if (typed) {
       const uint64_t measured = workload.payload_count > 0 ? kTypedBinsMeasured : 0;
       const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
