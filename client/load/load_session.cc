@@ -192,10 +192,6 @@ void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
   shard.latency.Record(ns);
 }
 
-void LoadTally::Failed(const std::string& message) {
-  if (measuring()) Note(message);
-}
-
 void LoadTally::Note(const std::string& message) {
   constexpr size_t kMessagesMax = 16;
   const std::string shape = WithoutNumbers(message);
@@ -205,8 +201,12 @@ void LoadTally::Note(const std::string& message) {
   ++result_.error_messages[first_messages_.try_emplace(shape, message).first->second];
 }
 
-void LoadTally::Failed(const grpc::Status& status) {
-  if (measuring()) StreamFailed(status);
+void LoadTally::Failed(const grpc::Status& status, std::optional<LoadClock::time_point> since) {
+  if (!measuring()) return;
+  StreamFailed(status);
+  if (!since.has_value() || status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return;
+  absl::MutexLock lock(&mu_);
+  result_.refusals.Record(NsSince(*since));
 }
 
 void LoadTally::StreamFailed(const grpc::Status& status) {
@@ -218,13 +218,6 @@ void LoadTally::StreamFailed(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return;
   absl::MutexLock lock(&mu_);
   ++result_.unavailable;
-}
-
-void LoadTally::Refused(LoadClock::time_point since) {
-  if (!measuring()) return;
-  const uint64_t ns = NsSince(since);
-  absl::MutexLock lock(&mu_);
-  result_.refusals.Record(ns);
 }
 
 void LoadTally::Wrong() {

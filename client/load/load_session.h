@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,12 +76,12 @@ class LoadTally {
  public:
   void Begun() { begun_.fetch_add(measuring() ? 1 : 0, std::memory_order_relaxed); }
   void Answered(LoadClock::time_point since, bool with_latency);
-  void Failed(const std::string& message);
-  void Failed(const grpc::Status& status);        // RESOURCE_EXHAUSTED is called refused
+  // RESOURCE_EXHAUSTED is called refused. `since`: the begin of a unary call, the latency of whose
+  // refusal is recorded: refusals should be immediate.
+  void Failed(const grpc::Status& status,
+              std::optional<LoadClock::time_point> since = std::nullopt);
   void StreamFailed(const grpc::Status& status);  // whenever it comes
-  // Records the latency of a refused unary call: refusals should be immediate.
-  void Refused(LoadClock::time_point since);
-  void Wrong();  // whenever it comes
+  void Wrong();                                   // whenever it comes
 
   void StartMeasuring(LoadClock::time_point now);
   void StopMeasuring() { measuring_.store(false, std::memory_order_release); }

@@ -99,10 +99,7 @@ class UnaryLoad final : public LoadWorker {
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
       // The end of the whole run, of which the measured time may hear late: no fault of the server.
     } else if (!status.ok()) {
-      context_.tally.Failed(status);
-      if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
-        context_.tally.Refused(call->since);
-      }
+      context_.tally.Failed(status, call->since);
     } else if (context_.options.verify && !context_.messages.IsComputeReply(call->reply)) {
       context_.tally.Wrong();
     } else {
@@ -131,7 +128,7 @@ class UnaryLoad final : public LoadWorker {
       if (SleepUntil(due, stop)) return;
       Call* call = TakeCall(i % context_.stubs.size());
       if (call == nullptr) {
-        context_.tally.Failed(kTooMany);
+        context_.tally.Failed({grpc::StatusCode::UNKNOWN, kTooMany});
         continue;
       }
       context_.tally.Begun();

@@ -131,9 +131,8 @@ TEST(LoadTally, CountsInTheMeasuredTimeOnly) {
   const auto record = [&] {
     tally.Begun();
     tally.Answered(LoadClock::now(), true);
-    tally.Refused(LoadClock::now());
-    tally.Failed(refused);
-    tally.Failed("not begun");
+    tally.Failed(refused, LoadClock::now());
+    tally.Failed(grpc::Status(grpc::StatusCode::UNKNOWN, "not begun"));
   };
   record();
   tally.StartMeasuring(LoadClock::now());
