@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -215,12 +214,11 @@ void AddImage(CLI::App& app, ImageOptions& options) {
 
 void AddOthers(CLI::App& app, Options& options) {
   CLI::App& describe =
-      *app.add_subcommand("describe", "Show what the server runs: backends, kernels, limits")
+      *app.add_subcommand("describe", "Show a server's backends, kernels and limits")
            ->footer(kDescribeFooter);
   AddOutputOptions(describe, options.describe, {"table", "json"});
-  CLI::App& health =
-      *app.add_subcommand("health", "Ask whether the server is ready; exit code 0 if it is")
-           ->footer(kHealthFooter);
+  CLI::App& health = *app.add_subcommand("health", "Ask whether the server is ready: exit code 0")
+                          ->footer(kHealthFooter);
   health
       .add_option("service", options.health.service,
                   "What to ask about (default: the server as a whole)")
@@ -295,13 +293,6 @@ void CheckServerOptions(const CLI::App& app, const Options& options) {
   }
 }
 
-// After all other commands, which it names.
-void AddHelp(CLI::App& app, std::string& about) {
-  const std::vector<std::string> names = CommandNames(app);
-  CLI::App& help = *app.add_subcommand("help", "The same as --help");
-  AddChoice(help, "command", about, names, "The command (default: all)");
-}
-
 // Folds descriptions at 80 columns. Says of an option what its value is, and leaves the rest to its
 // description: CLI11 would add "Needs:" and "Excludes:", in an order that changes from run to run.
 class HelpFormatter final : public CLI::Formatter {
@@ -314,12 +305,6 @@ class HelpFormatter final : public CLI::Formatter {
   }
   std::string make_option_desc(const CLI::Option* option) const override {
     return Fold(option->get_description());
-  }
-  std::string make_subcommand(const CLI::App* command) const override {
-    std::ostringstream text;
-    CLI::detail::format_help(text, command->get_name(), Fold(command->get_description()),
-                             column_width_);
-    return text.str();
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_items_expected_max() == 0) return "";
@@ -361,14 +346,16 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   app.require_subcommand(1);
   app.fallthrough();
   AddServerOptions(app, options.server);
-  AddCompute(app, "count", "Count files or standard input, in this process or by --server",
-             kCountFooter, options.compute);
+  AddCompute(app, "count", "Count files or standard input, here or by --server", kCountFooter,
+             options.compute);
   AddCompute(app, "compute", "Count files or standard input by a server", kComputeFooter,
              options.compute);
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
-  AddHelp(app, options.help_about);
+  const std::vector<std::string> commands = CommandNames(app);
+  AddChoice(*app.add_subcommand("help", "The same as --help"), "command", options.help_about,
+            commands, "The command (default: all)");
   try {
     ImplyCount(app, env.standard_input, arguments);
     EndOptions(arguments);
