@@ -108,12 +108,12 @@ std::string FilesDateFault(const std::string& path) {
 // The cause, which gRPC's messages name last.
 std::string Cause(absl::string_view message) {
   const size_t colon = message.rfind(": ");
-  return SafeText(colon == absl::string_view::npos ? message : message.substr(colon + 2));
+  return std::string(colon == absl::string_view::npos ? message : message.substr(colon + 2));
 }
 
 // Why a secure connection failed, by gRPC's message. Empty where the message does not say.
 std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
-  const std::string server = absl::StrCat("the server at ", SafeText(options.server));
+  const std::string server = absl::StrCat("the server at ", options.server);
   if (absl::StrContains(lower, "wrong version number")) {
     return server + " does not speak TLS; leave out --tls";
   }
@@ -127,8 +127,7 @@ std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
       return absl::StrCat("no CA of this system vouches for the certificate of ", server,
                           "; name its CA with --tls-ca");
     }
-    return absl::StrCat("no CA in ", SafeText(options.tls_ca), " vouches for the certificate of ",
-                        server);
+    return absl::StrCat("no CA in ", options.tls_ca, " vouches for the certificate of ", server);
   }
   if (absl::StrContains(lower, "peer name")) {
     return absl::StrCat("the certificate of ", server,
@@ -136,20 +135,20 @@ std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
   }
   if (absl::StrContains(lower, "socket closed") || absl::StrContains(lower, "reset by peer")) {
     if (const std::string fault = FilesDateFault(options.tls_cert); !fault.empty()) {
-      return absl::StrCat(server, " ended the TLS handshake: the certificate in ",
-                          SafeText(options.tls_cert), " ", fault);
+      return absl::StrCat(server, " ended the TLS handshake: the certificate in ", options.tls_cert,
+                          " ", fault);
     }
     return absl::StrCat(server, " ended the TLS handshake; ",
                         options.tls_cert.empty()
                             ? "it may require a client certificate: --tls-cert and --tls-key"
-                            : "it may not trust the certificate in " + SafeText(options.tls_cert));
+                            : "it may not trust the certificate in " + options.tls_cert);
   }
   return "";
 }
 
 std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& options) {
-  const std::string message = SafeText(status.message());
-  const std::string server = SafeText(options.server);
+  const std::string message(status.message());
+  const std::string& server = options.server;
   if (client::ErrorDetail(status).has_value()) {
     return absl::StrCat("the server at ", server, " is not available: ", message);
   }
@@ -194,11 +193,11 @@ absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string&
   // The file is late, and not the server.
   if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
   if (absl::StripAsciiWhitespace(*bytes).empty()) {
-    return absl::FailedPreconditionError(SafeText(path) + " is empty");
+    return absl::FailedPreconditionError(path + " is empty");
   }
   if (bytes->size() > bytes_max) {
     return absl::FailedPreconditionError(
-        absl::StrCat(SafeText(path), " is longer than ", FormatBytes(bytes_max)));
+        absl::StrCat(path, " is longer than ", FormatBytes(bytes_max)));
   }
   into = *std::move(bytes);
   return absl::OkStatus();
@@ -215,7 +214,7 @@ absl::Status ReadTls(const ServerOptions& options, absl::Time deadline, client::
 // What the library finds wrong, by the names of the options and files.
 absl::Status NamingFiles(const absl::Status& status, const ServerOptions& options) {
   const auto named = [](const char* option, const std::string& path) {
-    return absl::StrCat(option, ": ", SafeText(path));
+    return absl::StrCat(option, ": ", path);
   };
   return {status.code(),
           absl::StrReplaceAll(
@@ -268,24 +267,23 @@ absl::StatusOr<Connection> Connect(const ServerOptions& options) {
 }
 
 std::string Explain(const absl::Status& status, const ServerOptions& options) {
-  const std::string message = SafeText(status.message());
+  const std::string message(status.message());
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       return ExplainUnavailable(status, options);
     case absl::StatusCode::kDeadlineExceeded:
-      return absl::StrCat("no answer from ", SafeText(options.server), " within ",
+      return absl::StrCat("no answer from ", options.server, " within ",
                           FormatNumber(options.timeout_s.value_or(0)),
                           " s; allow more with --timeout");
     case absl::StatusCode::kUnauthenticated:
       if (options.token_file.empty()) {
-        return absl::StrCat("the server at ", SafeText(options.server),
+        return absl::StrCat("the server at ", options.server,
                             " requires a token; give it with --token-file");
       }
-      return absl::StrCat("the server at ", SafeText(options.server),
-                          " does not accept the token in ", SafeText(options.token_file), ": ",
-                          message);
+      return absl::StrCat("the server at ", options.server, " does not accept the token in ",
+                          options.token_file, ": ", message);
     case absl::StatusCode::kUnimplemented:
-      return absl::StrCat("the server at ", SafeText(options.server), " cannot do this: ", message);
+      return absl::StrCat("the server at ", options.server, " cannot do this: ", message);
     default:
       return message.empty() ? absl::StatusCodeToString(status.code()) : message;
   }

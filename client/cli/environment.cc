@@ -5,14 +5,18 @@
 
 namespace histogram::cli {
 
-int Fail(Environment& env, absl::string_view message) {
+void Note(Environment& env, absl::string_view message) {
   env.err << env.program << ": " << SafeText(message) << "\n" << std::flush;
+}
+
+int Fail(Environment& env, absl::string_view message) {
+  Note(env, message);
   return kFailure;
 }
 
 int UsageError(Environment& env, absl::string_view message) {
-  env.err << env.program << ": " << SafeText(message) << "\n"
-          << "Run " << env.program << " " << env.command << (env.command.empty() ? "" : " ")
+  Note(env, message);
+  env.err << "Run " << env.program << " " << env.command << (env.command.empty() ? "" : " ")
           << "--help for more information.\n"
           << std::flush;
   return kUsage;

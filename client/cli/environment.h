@@ -30,7 +30,9 @@ struct OutputOptions {
   std::string output = {};       // a file; empty: standard output
 };
 
-// These return an exit code.
+// A line for the user: the only place that makes safe what files, servers and options are called.
+void Note(Environment& env, absl::string_view message);
+// The same; these return an exit code.
 int Fail(Environment& env, absl::string_view message);
 int UsageError(Environment& env, absl::string_view message);
 int Emit(Environment& env, const std::string& output, const std::string& text);

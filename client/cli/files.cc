@@ -12,7 +12,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cli/render/text.h"
 
 namespace histogram::cli {
 namespace {
@@ -34,13 +33,13 @@ absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline
     const int ready = poll(&waiting, 1, MillisecondsUntil(deadline));
     if (ready > 0 && absl::Now() < deadline) return absl::OkStatus();
     if (ready > 0) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          SafeText(name), " was not read before the time was over; allow more with --timeout"));
+      return absl::DeadlineExceededError(
+          absl::StrCat(name, " was not read before the time was over; allow more with --timeout"));
     }
     if (ready < 0 && errno != EINTR) return FileError("wait for", name);
     if (ready == 0 && absl::Now() >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          SafeText(name), " sent nothing before the time was over; allow more with --timeout"));
+      return absl::DeadlineExceededError(
+          absl::StrCat(name, " sent nothing before the time was over; allow more with --timeout"));
     }
   }
 }
@@ -51,10 +50,10 @@ absl::Status FileError(const char* what, const std::string& path) {
   const int error = errno;
   // A shell hands a pattern on as it is where no file matches it.
   if (error == ENOENT && path.find_first_of("*?[") != std::string::npos) {
-    return absl::FailedPreconditionError(absl::StrCat("no file matches ", SafeText(path)));
+    return absl::FailedPreconditionError(absl::StrCat("no file matches ", path));
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot ", what, " ", SafeText(path), ": ", strerror(error)));
+      absl::StrCat("cannot ", what, " ", path, ": ", strerror(error)));
 }
 
 absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
@@ -118,8 +117,8 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes, absl::
   const bool fifo = stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
   const auto error = [&](const char* what) {
     if (!fifo || absl::Now() < deadline) return FileError(what, path);
-    return absl::FailedPreconditionError(absl::StrCat(
-        SafeText(path), " was not read before the time was over; allow more with --timeout"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " was not read before the time was over; allow more with --timeout"));
   };
   int file = -1;
   // Without O_NONBLOCK a FIFO that has no reader yet blocks past any deadline.

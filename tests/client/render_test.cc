@@ -182,7 +182,7 @@ TEST(Table, NoLineIsWiderThanTheTerminal) {
     for (const int columns : {40, 41, 60, 80, 119, 120, 200}) {
       for (const bool utf8 : {false, true}) {
         const std::string table =
-            RenderTable(report, {{.columns = columns, .utf8 = utf8}, size_t{0}});
+            RenderTable(report, {.columns = columns, .utf8 = utf8}, size_t{0});
         for (const std::string& line : Lines(table)) {
           EXPECT_LE(DisplayWidth(line), static_cast<size_t>(columns)) << line;
         }
@@ -214,7 +214,7 @@ TEST(Table, FoldsEmptyBins) {
   EXPECT_THAT(table, HasSubstr("24 empty"));   // b..y
   EXPECT_THAT(table, HasSubstr("133 empty"));  // 123..255
   EXPECT_LT(Lines(table).size(), 15);
-  EXPECT_THAT(RenderTable(ReportOf({}, "az"), {{}, size_t{0}}), Not(HasSubstr("empty")));
+  EXPECT_THAT(RenderTable(ReportOf({}, "az"), {}, size_t{0}), Not(HasSubstr("empty")));
 }
 
 TEST(Table, PutsBinsTogetherWhereThereAreMany) {
@@ -223,15 +223,15 @@ TEST(Table, PutsBinsTogetherWhereThereAreMany) {
   EXPECT_THAT(table, HasSubstr("[248,256)"));
   EXPECT_THAT(table, HasSubstr("bins are shown 8 to a row"));
   EXPECT_EQ(Lines(table).size(), 3 + 32 + 3);
-  EXPECT_EQ(Lines(RenderTable(report, {{}, size_t{4}})).size(), 3 + 4 + 3);
-  EXPECT_EQ(Lines(RenderTable(report, {{}, size_t{1}})).size(), 3 + 1 + 3);
-  EXPECT_EQ(Lines(RenderTable(report, {{}, size_t{0}})).size(), 3 + 256 + 2);
+  EXPECT_EQ(Lines(RenderTable(report, {}, size_t{4})).size(), 3 + 4 + 3);
+  EXPECT_EQ(Lines(RenderTable(report, {}, size_t{1})).size(), 3 + 1 + 3);
+  EXPECT_EQ(Lines(RenderTable(report, {}, size_t{0})).size(), 3 + 256 + 2);
 }
 
 TEST(Table, ColourOnlyWhereItIsWanted) {
   const Report report = ReportOf({}, "abc");
   EXPECT_THAT(RenderTable(report, {}), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(RenderTable(report, {{.colour = true}}), HasSubstr("\x1b[36m"));
+  EXPECT_THAT(RenderTable(report, {.colour = true}), HasSubstr("\x1b[36m"));
 }
 
 TEST(Terminal, FollowsTheEnvironment) {

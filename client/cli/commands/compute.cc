@@ -94,7 +94,7 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
     if (bytes->size() > input.limit) bytes->resize(input.limit);
     if (bytes->size() > kBytesMax) {
       return absl::FailedPreconditionError(absl::StrCat(
-          SafeText(input.name), " is longer than ", FormatBytes(kBytesMax),
+          input.name, " is longer than ", FormatBytes(kBytesMax),
           input.big_endian
               ? ", the most that is counted of big-endian samples; save "
                 "a.astype(a.dtype.newbyteorder('<'))"
@@ -132,9 +132,8 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
 void NoteHeaders(const std::vector<Input>& inputs, Environment& env) {
   for (const Input& input : inputs) {
     if (input.header_number.empty()) continue;
-    env.err << env.program << ": " << SafeText(input.name)
-            << ": its first line is taken for the header; " << SafeText(input.header_number)
-            << " names the column and is not counted\n";
+    Note(env, absl::StrCat(input.name, ": its first line is taken for the header; ",
+                           input.header_number, " names the column and is not counted"));
   }
 }
 
@@ -152,8 +151,7 @@ void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
     } else {
       continue;
     }
-    env.err << env.program << ": " << SafeText(input.name) << ": its bytes are counted; " << instead
-            << "\n";
+    Note(env, absl::StrCat(input.name, ": its bytes are counted; ", instead));
   }
 }
 
@@ -166,7 +164,7 @@ bool LacksMedian(const Report& report) {
 // lose the server's sentence.
 std::string ExplainCut(const absl::Status& status, const ServerOptions& server) {
   if (absl::IsUnavailable(status) && !client::ErrorDetail(status).has_value()) {
-    return absl::StrCat("the server at ", SafeText(server.server),
+    return absl::StrCat("the server at ", server.server,
                         " shut down; its last reply holds what it had read");
   }
   return ExplainCount(status, server);
@@ -182,11 +180,11 @@ std::string Render(const std::vector<Report>& reports, const ComputeOptions& opt
     for (const Report& report : reports) panels.push_back(PanelOf(report));
     return RenderSvg(panels);
   }
-  const TableOptions table = {OutputTerminal(env, options.output), rows};
+  const Terminal terminal = OutputTerminal(env, options.output);
   std::string text;
   for (const Report& report : reports) {
     if (!text.empty()) text += "\n";
-    text += RenderTable(report, table);
+    text += RenderTable(report, terminal, rows);
   }
   return text;
 }
@@ -226,15 +224,14 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     if (result.ok()) {
       reports.push_back(*result);
       if (LacksMedian(*result)) {
-        env.err << env.program << ": " << SafeText(inputs[i].name)
-                << ": the median is missing: it takes all samples at once, and the input is larger "
-                   "than what this server takes\n";
+        Note(env, absl::StrCat(inputs[i].name,
+                               ": the median is missing: it takes all samples at once, and the "
+                               "input is larger than what this server takes"));
       }
       if (!result->incomplete.ok()) {
-        code = Fail(env,
-                    absl::StrCat(SafeText(inputs[i].name), ": ",
-                                 ExplainCut(result->incomplete, server), "; counted are the first ",
-                                 FormatCount(result->histogram.samples()), " samples"));
+        code = Fail(env, absl::StrCat(inputs[i].name, ": ", ExplainCut(result->incomplete, server),
+                                      "; counted are the first ",
+                                      FormatCount(result->histogram.samples()), " samples"));
       }
       continue;
     }
@@ -243,7 +240,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     // A server that is not there is said once, not for each file.
     if (error != last_error) {
       // Errors of files name them; errors of the server do not.
-      const std::string name = SafeText(inputs[i].name);
+      const std::string& name = inputs[i].name;
       const bool named = absl::StrContains(error, name) || absl::IsUnavailable(result.status()) ||
                          results->size() == 1;
       Fail(env, named ? error : absl::StrCat(name, ": ", error));

@@ -152,7 +152,7 @@ class ServerCounter {
     const Input& input = inputs_[i];
     if (limit_is_known_ && spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
       return absl::FailedPreconditionError(
-          absl::StrCat(SafeText(input.name), " is larger than ", FormatBytes(whole_bytes_max_),
+          absl::StrCat(input.name, " is larger than ", FormatBytes(whole_bytes_max_),
                        ", the most that this server takes at once, and quantiles of ",
                        std::string(NameOf(TypeOf(spec_))),
                        " need all samples at once; count it without --server"));
@@ -191,7 +191,7 @@ class ServerCounter {
     }
     if (absl::IsDeadlineExceeded(response.status()) && !ended) {
       return absl::FailedPreconditionError(absl::StrCat(
-          SafeText(input.name),
+          input.name,
           " was not sent to its end before the time was over; allow more with --timeout"));
     }
     const bool in_part = !response.ok() && last.has_value() && last->histogram().samples() > 0;
@@ -230,7 +230,7 @@ std::string ExplainCount(const absl::Status& status, const ServerOptions& server
     return absl::StrCat("not done within ", FormatNumber(server.timeout_s.value_or(0)),
                         " s; allow more with --timeout");
   }
-  return ByOption(server.in_process ? SafeText(status.message()) : Explain(status, server), "--",
+  return ByOption(server.in_process ? std::string(status.message()) : Explain(status, server), "--",
                   /*parts=*/true);
 }
 

@@ -183,7 +183,7 @@ absl::StatusOr<Image> ReadPicture(const std::string& file, const std::string& na
   const absl::StatusOr<InputFile> opened = OpenInput(input, standard_input);
   if (!opened.ok()) return opened.status();
   const auto named = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(SafeText(name), ": ", what));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
   };
   const auto head = ReadAll(**opened, name, deadline, kHeadBytes);
   if (!head.ok()) return head.status();

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/files.h"
-#include "client/cli/render/text.h"
 
 namespace histogram::cli {
 
@@ -21,7 +20,7 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
   if (stat(input.path.c_str(), &info) != 0) return FileError("open", input.path);
   if (S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(SafeText(input.path), " is a directory; name its files"));
+        absl::StrCat(input.path, " is a directory; name its files"));
   }
   // sysfs tells one size of all of its files.
   struct statfs system = {};
@@ -80,7 +79,7 @@ absl::StatusOr<size_t> ReadNext(const Input& input, const InputFile& file, absl:
 
 absl::Status CutOff(const Input& input) {
   return absl::FailedPreconditionError(
-      absl::StrCat(SafeText(input.name), " ends before its last sample; was it cut off?"));
+      absl::StrCat(input.name, " ends before its last sample; was it cut off?"));
 }
 
 bool IsFed(int standard_input) {
@@ -104,8 +103,8 @@ absl::Status CheckOutput(const char* option, const std::string& output,
     const bool known =
         (file == "-" ? fstat(standard_input, &read) : stat(file.c_str(), &read)) == 0;
     if (known && read.st_dev == written.st_dev && read.st_ino == written.st_ino) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          option, ": ", SafeText(output), " is also an input, which would be overwritten"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, ": ", output, " is also an input, which would be overwritten"));
     }
   }
   return absl::OkStatus();

@@ -168,9 +168,9 @@ class LocalCounter {
         block = absl::string_view(buffer).substr(0, *bytes);
       }
       if (const size_t size = SampleBytes(plan_.type()); block.size() % size != 0) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            SafeText(input.name), " ends within a sample: ", std::string(NameOf(plan_.type())),
-            " samples take ", size, " bytes each"));
+        return absl::FailedPreconditionError(
+            absl::StrCat(input.name, " ends within a sample: ", std::string(NameOf(plan_.type())),
+                         " samples take ", size, " bytes each"));
       }
       counted.Count(std::as_bytes(std::span(block.data(), block.size())));
       done += block.size();
@@ -203,7 +203,7 @@ class LocalCounter {
 class SayCutOff {
  public:
   explicit SayCutOff(const absl::Status& status) {
-    message = new std::string(absl::StrCat("histogram: ", status.message(), "\n"));
+    message = new std::string(absl::StrCat("histogram: ", SafeText(status.message()), "\n"));
     struct sigaction action = {};
     action.sa_handler = [](int) {
       (void)!write(STDERR_FILENO, message->data(), message->size());
@@ -237,7 +237,7 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   if (!size.ok()) return size.status();
   if (!size->has_value()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(SafeText(input.name),
+        absl::StrCat(input.name,
                      " is read once, which does not tell its median and quantiles; save it as a "
                      "file for --statistics and --quantiles"));
   }

@@ -73,7 +73,7 @@ class Reader {
   absl::Status Error(const char* at, absl::string_view message,
                      absl::StatusCode code = absl::StatusCode::kFailedPrecondition) const {
     const auto line = line_ + static_cast<uint64_t>(std::count(block_.data(), at, '\n'));
-    return absl::Status(code, absl::StrCat(SafeText(input_.name), ", line ", line, ": ", message));
+    return absl::Status(code, absl::StrCat(input_.name, ", line ", line, ": ", message));
   }
 
  private:
@@ -305,8 +305,7 @@ absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Ti
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (absl::Status status = real ? all[i].ToReal("a number of another input") : absl::OkStatus();
         !status.ok()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(SafeText(inputs[i].name), ": ", status.message()));
+      return absl::FailedPreconditionError(absl::StrCat(inputs[i].name, ": ", status.message()));
     }
     inputs[i].bytes = std::move(all[i]).Bytes();
   }

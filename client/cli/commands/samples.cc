@@ -28,7 +28,7 @@ constexpr uint32_t kDefaultBins = 256;
 constexpr size_t kReadBytes = size_t{1} << 20;
 
 absl::Status Named(const Input& input, absl::string_view what) {
-  return absl::FailedPreconditionError(absl::StrCat(SafeText(input.name), ": ", what));
+  return absl::FailedPreconditionError(absl::StrCat(input.name, ": ", what));
 }
 
 // The header of a .npy file, as numpy.save writes it:
@@ -84,9 +84,8 @@ absl::Status ReadDescr(absl::string_view descr, NpyHeader& header) {
   const size_t mark = descr.find_first_of("<>=|") == 0 ? 1 : 0;
   const std::optional<SampleType> type = TypeInNumpy(descr.substr(mark));
   if (!type.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it holds ", SafeText(std::string(descr)),
-                     ", which is not counted; integers and floats of up to 64 bits are"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it holds ", descr, ", which is not counted; integers and floats of up to 64 bits are"));
   }
   header.type = *type;
   header.big_endian = descr[0] == '>' && SampleBytes(header.type) > 1;
@@ -290,10 +289,9 @@ absl::Status FindType(const std::string& type, int standard_input, absl::Time de
     if (found.has_value() && *found != *its) {
       const std::string held(NameOf(*its)), wanted(NameOf(*found));
       return absl::InvalidArgumentError(absl::StrCat(
-          SafeText(input.name), ": it holds ", held, ", but ",
-          first == nullptr
-              ? absl::StrCat("--type is ", wanted, "; leave out --type")
-              : absl::StrCat(SafeText(first->name), " holds ", wanted, "; count them apart")));
+          input.name, ": it holds ", held, ", but ",
+          first == nullptr ? absl::StrCat("--type is ", wanted, "; leave out --type")
+                           : absl::StrCat(first->name, " holds ", wanted, "; count them apart")));
     }
     found = its;
     if (first == nullptr) first = &input;
@@ -327,7 +325,7 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
     if (!size.ok()) continue;  // reported when counting
     if (!size->has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          SafeText(input.name),
+          input.name,
           ": it is empty or can be read only once, so its least and greatest sample are not known "
           "before; say --range LO:HI"));
     }

@@ -150,11 +150,9 @@ constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
 // connect(2) with EINPROGRESS.
 absl::Status SocketError(const std::string& address) {
   if (errno == EAGAIN || errno == EINPROGRESS) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("no answer from ", SafeText(address), " in time"));
+    return absl::DeadlineExceededError(absl::StrCat("no answer from ", address, " in time"));
   }
-  return absl::UnavailableError(
-      absl::StrCat("no answer from ", SafeText(address), ": ", strerror(errno)));
+  return absl::UnavailableError(absl::StrCat("no answer from ", address, ": ", strerror(errno)));
 }
 
 // Connecting and sending end by the deadline. False if it has passed.
@@ -197,7 +195,7 @@ absl::StatusOr<HttpAnswer> Parse(absl::string_view text, const std::string& addr
   if ((!absl::ConsumePrefix(&text, "HTTP/1.1 ") && !absl::ConsumePrefix(&text, "HTTP/1.0 ")) ||
       !absl::SimpleAtoi(text.substr(0, 3), &answer.status)) {
     return absl::UnavailableError(
-        absl::StrCat("what answers at ", SafeText(address), " does not speak HTTP"));
+        absl::StrCat("what answers at ", address, " does not speak HTTP"));
   }
   const size_t end = text.find("\r\n\r\n");
   if (end != absl::string_view::npos) answer.body = std::string(text.substr(end + 4));
@@ -221,7 +219,7 @@ absl::StatusOr<HttpAnswer> GetReadiness(const std::string& address, absl::Time d
   if (const int error = getaddrinfo(std::string(host).c_str(), port.c_str(), &hints, &found);
       error != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot find the host ", SafeText(host), ": ", gai_strerror(error)));
+        absl::StrCat("cannot find the host ", host, ": ", gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   const std::string request =
@@ -239,7 +237,7 @@ int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Env
   if (!answer.ok()) return Fail(env, answer.status().message());
   env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
   if (answer->status == 200) return kSuccess;
-  return Fail(env, absl::StrCat("the server at ", SafeText(options.http),
+  return Fail(env, absl::StrCat("the server at ", options.http,
                                 " is not ready: it answers HTTP status ", answer->status));
 }
 
@@ -262,10 +260,10 @@ int RunHealth(const HealthOptions& options, const ServerOptions& server, Environ
   if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
   const auto health = connection->client->Health(options.service, connection->Call());
   if (absl::IsNotFound(health.status())) {
-    return Fail(env, absl::StrCat("the server at ", SafeText(server.server), " knows no service \"",
-                                  SafeText(options.service),
-                                  "\"; it knows histogram.v1.HistogramService, liveness and "
-                                  "backend/NAME"));
+    return Fail(
+        env, absl::StrCat("the server at ", server.server, " knows no service \"", options.service,
+                          "\"; it knows histogram.v1.HistogramService, liveness and "
+                          "backend/NAME"));
   }
   if (!health.ok()) return Fail(env, Explain(health.status(), server));
   if (*health == client::HealthStatus::kServing) {
@@ -274,7 +272,7 @@ int RunHealth(const HealthOptions& options, const ServerOptions& server, Environ
   }
   const bool known = *health == client::HealthStatus::kNotServing;
   env.out << (known ? "NOT_SERVING\n" : "UNKNOWN\n");
-  return Fail(env, absl::StrCat("the server at ", SafeText(server.server),
+  return Fail(env, absl::StrCat("the server at ", server.server,
                                 known ? " is not ready" : " does not know whether it is ready"));
 }
 

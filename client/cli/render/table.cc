@@ -228,13 +228,12 @@ std::string RenderTitle(const std::string& source, const std::string& facts,
       facts, "\n\n");
 }
 
-std::string RenderTable(const Report& report, const TableOptions& options) {
-  Terminal terminal = options.terminal;
+std::string RenderTable(const Report& report, Terminal terminal, std::optional<size_t> rows) {
   terminal.columns = std::min(terminal.columns, kColumnsMax);
   const auto columns = static_cast<size_t>(terminal.columns);
   std::string text = RenderTitle(
       report.source, absl::StrCat(SamplesText(report), ", ", BinsText(report)), terminal);
-  const Layout layout = LayOut(report.histogram, options.rows);
+  const Layout layout = LayOut(report.histogram, rows);
   text += RenderLines(MakeLines(report, layout, terminal), terminal, columns);
   const std::vector<std::string> statistics = StatisticsTexts(report);
   if (!statistics.empty()) absl::StrAppend(&text, "\n", Wrap(statistics, columns));

@@ -13,15 +13,11 @@
 
 namespace histogram::cli {
 
-struct TableOptions {
-  Terminal terminal;
-  // The most rows of bins; neighbours are merged as needed. 0: every bin has a row. Absent: long
-  // tables are folded and merged to a readable length.
-  std::optional<size_t> rows = std::nullopt;
-};
-
-// No line is wider than a terminal of 40 columns or more.
-std::string RenderTable(const Report& report, const TableOptions& options);
+// No line is wider than a terminal of 40 columns or more. `rows`: the most rows of bins; neighbours
+// are merged as needed. 0: every bin has a row. Absent: long tables are folded and merged to a
+// readable length.
+std::string RenderTable(const Report& report, Terminal terminal,
+                        std::optional<size_t> rows = std::nullopt);
 
 // "SOURCE: FACTS" and an empty line. The source's name gives way where both are too long.
 std::string RenderTitle(const std::string& source, const std::string& facts,
