@@ -100,9 +100,9 @@ std::vector<Statistic> StatisticsOf(const Report& report) {
   add(from.has_median(), "median", "median", from.median());
   add(from.has_mode(), "mode", "mode", from.mode());
   // Of bins that hold several values it is not the entropy of the samples.
-  const bool of_values =
-      TypeOf(report.spec) == SampleType::kU8 && report.histogram.counts_size() == 256 &&
-      EdgesOf(report) == EdgesByValue(v1::Spec(), 256);
+  const bool of_values = TypeOf(report.spec) == SampleType::kU8 &&
+                         report.histogram.counts_size() == 256 &&
+                         EdgesOf(report) == EdgesByValue(v1::Spec(), 256);
   add(from.has_entropy_bits(), "entropy_bits",
       of_values ? "entropy in bits" : "entropy of the bins in bits", from.entropy_bits());
   add(from.has_otsu_threshold(), "otsu_threshold", "Otsu's threshold", from.otsu_threshold());
