@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
+#include <optional>
 #include <type_traits>
 
 #include "kernels/float_mode.h"
@@ -27,12 +27,15 @@ auto MakeBins(SampleType type, const EvenEdges& edges) {
   if (lower.has_value()) typed.lower = Compared(*lower);
   if (lower.has_value() && upper.has_value() && *lower <= *upper) {
     typed.upper = Compared(*upper);
-    const auto bins = std::views::iota(uint32_t{0}, edges.bins);
-    const auto end = std::ranges::partition_point(bins, [&](uint32_t i) {
-      const std::optional<P> threshold = internal::Rounded<P, /*kUp=*/true>(edges.at(i));
-      return threshold.has_value() && *threshold <= *upper;
-    });
-    typed.reached = static_cast<uint32_t>(end - bins.begin());
+    // Bins below `low` have a threshold that is at most `upper`, bins from `high` on have none.
+    uint32_t low = 0, high = edges.bins;
+    while (low < high) {
+      const uint32_t middle = low + (high - low) / 2;
+      const std::optional<P> threshold = internal::Rounded<P, /*kUp=*/true>(edges.at(middle));
+      const bool reached = threshold.has_value() && *threshold <= *upper;
+      (reached ? low : high) = reached ? middle + 1 : middle;
+    }
+    typed.reached = low;
   }
   typed.none = typed.reached == 0;
   if (SampleBytes(type) < 4) return typed;
