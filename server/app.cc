@@ -18,7 +18,6 @@
 #include "kernels/backend_factory.h"
 #include "server/base/address.h"
 #include "server/base/logging.h"
-#include "server/base/logging_observer.h"
 #include "server/batching/batcher.h"
 #include "server/http/operator_port.h"
 #include "server/metrics/server_metrics.h"
@@ -84,9 +83,8 @@ class App {
         set_(std::move(set)),
         backends_(Pointers(set_)),
         metrics_(MakeMetricsOptions(config, set_)),
-        observer_(metrics_, Clock::Monotonic()),
-        batcher_(backends_, config.batching, Clock::Monotonic(), observer_),
-        context_(config.transport, batcher_, Clock::Monotonic(), observer_, receive_memory) {
+        batcher_(backends_, config.batching, Clock::Monotonic(), metrics_),
+        context_(config.transport, batcher_, Clock::Monotonic(), metrics_, receive_memory) {
     context_.describe = [this] {
       return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
                       batcher_.snapshot().placements);
@@ -124,7 +122,6 @@ class App {
   BackendSet set_;
   std::vector<Backend*> backends_;
   ServerMetrics metrics_;
-  LoggingObserver observer_;  // logs, and passes on to the metrics
   Batcher batcher_;
   ServiceContext context_;
   std::atomic<bool> listening_{false}, draining_{false}, live_{true};

@@ -179,6 +179,23 @@ void Log(LogLevel level, std::string_view event, std::initializer_list<LogField>
   Log(level, event, absl::Span<const LogField>(fields.begin(), fields.size()));
 }
 
+std::optional<uint64_t> LogThrottle::Pass(TimeNs now) {
+  TimeNs next = next_.load(std::memory_order_relaxed);
+  if (now < next || !next_.compare_exchange_strong(next, now + period_)) {
+    held_back_.fetch_add(1, std::memory_order_relaxed);
+    return std::nullopt;
+  }
+  return held_back_.exchange(0, std::memory_order_relaxed);
+}
+
+void LogThrottled(LogThrottle& throttle, TimeNs now, LogLevel level, std::string_view event,
+                  std::vector<LogField> fields) {
+  const std::optional<uint64_t> suppressed = throttle.Pass(now);
+  if (!suppressed) return;
+  if (*suppressed > 0) fields.emplace_back("suppressed", *suppressed);
+  Log(level, event, fields);
+}
+
 std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,
                           absl::Span<const LogField> fields) {
   return format == LogFormat::kJson ? FormatJson(time_us, level, event, fields)

@@ -63,8 +63,7 @@ struct RequestNote {
   std::string_view peer{};  // the caller's address, "192.0.2.1:40000", "[::1]:40000" or "unix"
 };
 
-// Every function is pure virtual: an observer that wraps another one must forward all of them, and
-// one that is forgotten does not compile.
+// Every function is pure virtual: one that is forgotten does not compile.
 class Observer {
  public:
   virtual ~Observer() = default;

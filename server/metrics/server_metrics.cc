@@ -1,4 +1,4 @@
-// Recording. server_metrics_collect.cc reads what is recorded.
+// Recording, and the log. server_metrics_collect.cc reads what is recorded.
 #include "server/metrics/server_metrics.h"
 
 #include <algorithm>
@@ -35,8 +35,9 @@ BackendDescription DescribeBackend(const Backend& backend) {
   return description;
 }
 
-ServerMetrics::ServerMetrics(const MetricsOptions& options)
+ServerMetrics::ServerMetrics(const MetricsOptions& options, const Clock& clock)
     : options_(options),
+      clock_(clock),
       open_files_(opendir("/proc/self/fd"), closedir),
       statm_(std::fopen("/proc/self/statm", "re"), std::fclose) {
   CellPlan plan;
@@ -89,10 +90,15 @@ size_t ServerMetrics::BackendIndex(std::string_view name) const {
 
 void ServerMetrics::RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
                                     uint64_t duration_ns) {
+  if (LogEnabled(LogLevel::kDebug)) {
+    Log(LogLevel::kDebug, "request",
+        {{"method", MethodName(method)},
+         {"code", absl::StatusCodeToString(code)},
+         {"payload_bytes", payload_bytes},
+         {"duration_us", duration_ns / 1000}});
+  }
   const size_t m = Index(method);
-  const auto raw_code = static_cast<size_t>(code);
-  const size_t c =
-      raw_code < kCodeCount ? raw_code : static_cast<size_t>(absl::StatusCode::kUnknown);
+  const size_t c = Index(code) < kCodeCount ? Index(code) : Index(absl::StatusCode::kUnknown);
   Cells::Shard& shard = cells_->Local();
   shard.Add(requests_[m][c], 1);
   durations_[m][SizeClass(payload_bytes)].Observe(shard, duration_ns);
@@ -104,6 +110,15 @@ void ServerMetrics::StreamOpened(Method method) { cells_->Add(streams_opened_[In
 void ServerMetrics::StreamClosed(Method method) { cells_->Add(streams_closed_[Index(method)], 1); }
 
 void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) {
+  if (LogEnabled(LogLevel::kDebug)) {
+    Log(LogLevel::kDebug, "batch",
+        {{"backend", report.backend},
+         {"kernel", report.kernel},
+         {"payloads", report.payloads},
+         {"bytes", bytes},
+         {"closed_by", kClosedByNames[Index(closed_by)]},
+         {"kernel_us", report.kernel_ns / 1000}});
+  }
   const BackendCells& backend = backends_[BackendIndex(report.backend)];
   size_t kernel = 0;
   const size_t other = backend.kernels.size() - 1;
@@ -129,9 +144,11 @@ void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_
 
 void ServerMetrics::Rejected(RejectReason reason) { cells_->Add(rejected_[Index(reason)], 1); }
 
-void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t, std::string_view) {
-  const auto reason = RejectReason::kReceiveMemory;
-  cells_->Add(rejected_[Index(reason)], calls);
+void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) {
+  LogThrottled(ended_receiving_, clock_.Now(), LogLevel::kWarn,
+               "ended calls whose messages are not finished: memory is short",
+               {{"calls", calls}, {"held_bytes", held_bytes}, {"peer", peer}});
+  cells_->Add(rejected_[Index(RejectReason::kReceiveMemory)], calls);
 }
 
 void ServerMetrics::Expired() { cells_->Add(expired_, 1); }
@@ -139,6 +156,8 @@ void ServerMetrics::Expired() { cells_->Add(expired_, 1); }
 void ServerMetrics::Cancelled() { cells_->Add(cancelled_, 1); }
 
 void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::string_view reason) {
+  LogThrottled(fell_back_, clock_.Now(), LogLevel::kWarn, "a batch ran on another backend",
+               {{"from", from}, {"to", to}, {"reason", reason}});
   const auto known =
       std::find(kFallbackReasonNames.begin(), kFallbackReasonNames.end() - 1, reason);
   const auto r = static_cast<size_t>(known - kFallbackReasonNames.begin());
@@ -146,7 +165,34 @@ void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::st
   cells_->Add(fallbacks_ + static_cast<Cell>(pair * kFallbackReasonNames.size() + r), 1);
 }
 
-void ServerMetrics::IntegrityFailure() { cells_->Add(integrity_failures_, 1); }
+void ServerMetrics::IntegrityFailure() {
+  LogThrottled(integrity_, clock_.Now(), LogLevel::kError,
+               "an answer was held back: its counts do not add up, or a recount differs", {});
+  cells_->Add(integrity_failures_, 1);
+}
+
+void ServerMetrics::NoteRequest(const RequestNote& note) {
+  const bool failed = !note.status.ok();
+  // A fault of the server is an error; a mistake of a client is information.
+  const LogLevel level = note.status.code() == absl::StatusCode::kInternal ? LogLevel::kError
+                         : failed                                          ? LogLevel::kInfo
+                                                                           : LogLevel::kWarn;
+  LogThrottled(failed ? failed_ : slow_, clock_.Now(), level,
+               failed ? "request failed" : "slow request",
+               {{"method", MethodName(note.method)},
+                {"code", absl::StatusCodeToString(note.status.code())},
+                {"message", std::string(note.status.message())},
+                {"payload_bytes", note.payload_bytes},
+                {"duration_us", note.duration_ns / 1000},
+                {"peer", note.peer},
+                {"tenant", note.tenant},
+                {"traceparent", note.traceparent}});
+}
+
+void ServerMetrics::BackendDown(std::string_view backend, std::string_view reason) {
+  Log(LogLevel::kError, "backend is down until the process is restarted",
+      {{"backend", backend}, {"reason", reason}});  // the snapshot tells the metrics
+}
 
 void ServerMetrics::SelfProbed(bool answered, uint64_t duration_ns) {
   Cells::Shard& shard = cells_->Local();

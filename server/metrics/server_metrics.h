@@ -1,4 +1,10 @@
-// The server's metrics: an Observer that counts, and what Prometheus reads.
+// The server's metrics: an Observer that counts, and what Prometheus reads. It also logs what an
+// operator must see.
+//
+// A backend that went down is always logged; batches that ran elsewhere, answers held back and
+// calls ended for memory at most once a second each; requests that failed or were slow at most a
+// hundred a second each, with their caller and trace. At level debug every batch and every request
+// has a line.
 //
 // Recording adds to sharded atomics: no lock, no allocation, tens of nanoseconds. TenantBytes takes
 // a lock. Everything is thread-safe. Label values are bounded: undeclared backends and kernels
@@ -26,6 +32,8 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/backend.h"
 #include "server/base/cells.h"
+#include "server/base/clock.h"
+#include "server/base/logging.h"
 #include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
@@ -76,7 +84,8 @@ class ServerMetrics final : public Observer {
  public:
   static constexpr size_t kChoicesMax = 64;  // of one backend, the first ones
 
-  explicit ServerMetrics(const MetricsOptions& options);
+  // The clock is that of what is logged, and outlives this.
+  explicit ServerMetrics(const MetricsOptions& options, const Clock& clock = Clock::Monotonic());
 
   // Sets the source of the gauges of queue and lanes; without one they read 0. Not beside Collect.
   void SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
@@ -109,8 +118,8 @@ class ServerMetrics final : public Observer {
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
-  void NoteRequest(const RequestNote&) override {}  // for the log; RequestFinished counts
-  void BackendDown(std::string_view, std::string_view) override {}  // the snapshot says it
+  void NoteRequest(const RequestNote& note) override;  // RequestFinished counts
+  void BackendDown(std::string_view backend, std::string_view reason) override;
   void SelfProbed(bool answered, uint64_t duration_ns) override;
 
   // All metrics, those of the process too.
@@ -148,6 +157,9 @@ class ServerMetrics final : public Observer {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MetricsOptions options_;
+  const Clock& clock_;
+  LogThrottle fell_back_, integrity_, ended_receiving_;
+  LogThrottle failed_{LogThrottle::kShortPeriod}, slow_{LogThrottle::kShortPeriod};
   std::vector<BackendCells> backends_;  // the last one is "other"
 
   std::array<std::array<Cell, kCodeCount>, kMethodCount> requests_{};

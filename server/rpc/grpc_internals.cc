@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/base/clock.h"
-#include "server/base/logging_observer.h"
+#include "server/base/logging.h"
 
 // From 1.65 on gRPC logs through absl, and gpr_set_log_function does nothing or is gone.
 #define HISTOGRAM_GRPC_HAS_LOG_FUNCTION (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
