@@ -126,10 +126,10 @@ class App {
   ServiceContext context_;
   std::atomic<bool> listening_{false}, draining_{false}, live_{true};
   std::unique_ptr<GrpcServer> grpc_;
-  std::unique_ptr<HttpServer> http_;         // null: off
-  std::unique_ptr<OperatorPort> operators_;  // asks the others for their state: goes first
-  std::string not_ready_;                    // why, as was last told
-  uint64_t unread_ended_ = 0;                // calls, so far
+  std::unique_ptr<HttpServer> http_;       // null: off
+  std::unique_ptr<HttpServer> operators_;  // the same; asks the others for their state: goes first
+  std::string not_ready_;                  // why, as was last told
+  uint64_t unread_ended_ = 0;              // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
@@ -145,10 +145,10 @@ absl::Status App::Start() {
   operators.metrics = [this] { return metrics_.Text(); };
   operators.not_ready = [this] { return NotReadyBecause(); };
   operators.live = [this] { return live_ || draining_; };
-  auto operator_port = OperatorPort::Start(std::move(operators));
+  auto operator_port = StartOperatorPort(std::move(operators));
   if (!operator_port.ok()) return operator_port.status();
   operators_ = *std::move(operator_port);
-  if (!operators_->address().empty()) {
+  if (operators_ != nullptr) {
     Log(LogLevel::kInfo, "metrics listening", {{"address", operators_->address()}});
   }
   auto grpc = GrpcServer::Start(context_);
@@ -259,7 +259,7 @@ absl::Status App::WritePortFile() const {
   errno = 0;
   std::ofstream out(aside, std::ios::trunc);
   for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
-  if (!operators_->address().empty()) out << "metrics=" << operators_->address() << "\n";
+  if (operators_ != nullptr) out << "metrics=" << operators_->address() << "\n";
   if (http_ != nullptr) out << "http=" << http_->address() << "\n";
   out.close();
   if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {

@@ -11,6 +11,7 @@
 #include <exception>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "server/http/connection.h"
 #include "server/http/sockets.h"
 
@@ -35,12 +36,26 @@ std::string HostWithMost(const Connections& connections, Weight weight) {
   return most == sums.end() ? "" : most->first;
 }
 
+absl::Status CannotBind(const std::string& flag, const std::string& listen, absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat("cannot bind ", flag, " ", listen, ": ", why));
+}
+
 }  // namespace
 
 absl::Status HttpPortServer::Begin() {
-  if (!spare_.Refill()) return CannotBind(options_.flag, options_.listen, strerror(errno));
-  const auto sockets = Listen(options_.listen, options_.flag);
-  if (!sockets.ok()) return sockets.status();
+  const std::string &flag = options_.flag, &listen = options_.listen;
+  if (!spare_.Refill()) return CannotBind(flag, listen, strerror(errno));
+  const absl::StatusOr<Address> address = ParseAddress(listen);
+  if (!address.ok() || address->is_unix) {
+    return Invalid(flag, " must be HOST:PORT, not '", listen, "'");
+  }
+  auto places = Resolve(*address);
+  if (!places.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot resolve ", flag, " ", listen, ": ", places.status().message()));
+  }
+  const auto sockets = Listen(*std::move(places));
+  if (!sockets.ok()) return CannotBind(flag, listen, sockets.status().message());
   address_ = NumericAddress(sockets->front().place);
   for (const ListeningSocket& one : *sockets) {
     const bool six = one.place.get()->sa_family == AF_INET6;

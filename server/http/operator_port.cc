@@ -61,20 +61,14 @@ class OperatorHandler final : public HttpHandler {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OperatorPort>> OperatorPort::Start(OperatorPortOptions options) {
-  std::unique_ptr<HttpServer> server;
-  if (!options.listen.empty()) {
-    HttpServerOptions http;
-    http.listen = options.listen;
-    http.flag = "--metrics-listen";
-    http.thread_name = "histogram-http";
-    http.timeout_ms = options.timeout_ms;
-    auto started =
-        HttpServer::Start(std::move(http), std::make_unique<OperatorHandler>(std::move(options)));
-    if (!started.ok()) return started.status();
-    server = *std::move(started);
-  }
-  return std::unique_ptr<OperatorPort>(new OperatorPort(std::move(server)));
+absl::StatusOr<std::unique_ptr<HttpServer>> StartOperatorPort(OperatorPortOptions options) {
+  if (options.listen.empty()) return nullptr;
+  HttpServerOptions http;
+  http.listen = options.listen;
+  http.flag = "--metrics-listen";
+  http.thread_name = "histogram-http";
+  http.timeout_ms = options.timeout_ms;
+  return HttpServer::Start(std::move(http), std::make_unique<OperatorHandler>(std::move(options)));
 }
 
 }  // namespace histogram::server

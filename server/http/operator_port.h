@@ -21,19 +21,8 @@ struct OperatorPortOptions {
   uint32_t timeout_ms = 5000;  // for a request to arrive, and for its answer to leave
 };
 
-class OperatorPort {
- public:
-  // As HttpServer::Start. Off: it does not listen. The callbacks run on the server's thread.
-  static absl::StatusOr<std::unique_ptr<OperatorPort>> Start(OperatorPortOptions options);
-
-  // The address that it listens on, with the actual port. Empty if it is off.
-  std::string address() const { return server_ == nullptr ? "" : server_->address(); }
-
- private:
-  explicit OperatorPort(std::unique_ptr<HttpServer> server) : server_(std::move(server)) {}
-
-  std::unique_ptr<HttpServer> server_;
-};
+// As HttpServer::Start; null if it is off. The callbacks run on the server's thread.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartOperatorPort(OperatorPortOptions options);
 
 }  // namespace histogram::server
 

@@ -8,12 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 
 namespace histogram::server {
 namespace {
@@ -50,38 +48,23 @@ bool ClientWaits(int listener) {
 
 }  // namespace
 
-absl::Status CannotBind(const std::string& flag, const std::string& listen,
-                        const std::string& why) {
-  return absl::UnavailableError(absl::StrCat("cannot bind ", flag, " ", listen, ": ", why));
-}
-
-absl::StatusOr<std::vector<ListeningSocket>> Listen(const std::string& listen,
-                                                    const std::string& flag) {
-  const absl::StatusOr<Address> address = ParseAddress(listen);
-  if (!address.ok() || address->is_unix) {
-    return Invalid(flag, " must be HOST:PORT, not '", listen, "'");
-  }
-  absl::StatusOr<std::vector<SocketAddress>> places = Resolve(*address);
-  if (!places.ok()) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot resolve ", flag, " ", listen, ": ", places.status().message()));
-  }
+absl::StatusOr<std::vector<ListeningSocket>> Listen(std::vector<SocketAddress> places) {
   std::vector<ListeningSocket> sockets;
   absl::Cleanup give_up = [&sockets] {
     for (const ListeningSocket& one : sockets) close(one.fd);
   };
   int error = 0;
-  for (SocketAddress& place : *places) {
+  for (SocketAddress& place : places) {
     if (!sockets.empty()) PortOf(place) = PortOf(sockets.front().place);
-    const int fd = ListenAt(place, places->size() > 1);
+    const int fd = ListenAt(place, places.size() > 1);
     if (fd >= 0) {
       sockets.push_back({fd, place});
       continue;
     }
-    if (errno == EADDRINUSE || error == 0) error = errno;
-    if (errno == EADDRINUSE) return CannotBind(flag, listen, strerror(error));
+    if (errno == EADDRINUSE) return absl::UnavailableError(strerror(errno));
+    if (error == 0) error = errno;
   }
-  if (sockets.empty()) return CannotBind(flag, listen, strerror(error));
+  if (sockets.empty()) return absl::UnavailableError(strerror(error));
   std::move(give_up).Cancel();
   return sockets;
 }

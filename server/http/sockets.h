@@ -3,27 +3,22 @@
 #define HISTOGRAM_SERVER_HTTP_SOCKETS_H_
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/base/address.h"
 
 namespace histogram::server {
 
-// UNAVAILABLE: "cannot bind FLAG LISTEN: WHY".
-absl::Status CannotBind(const std::string& flag, const std::string& listen, const std::string& why);
-
 struct ListeningSocket {
   int fd = -1;
   SocketAddress place;  // with the actual port
 };
-// Binds all addresses that `listen` means, on one port, and listens. The sockets do not block; the
-// caller closes them. One address that is in use is an error: its clients would reach another
-// server. Of a name, addresses that this machine does not have are left out, but not all of them.
-absl::StatusOr<std::vector<ListeningSocket>> Listen(const std::string& listen,
-                                                    const std::string& flag);
+// Binds the places of an address, on one port, and listens. The sockets do not block; the caller
+// closes them. One that is in use is an error: its clients would reach another server. Places that
+// this machine does not have are left out, but not all of them. UNAVAILABLE with the system's
+// reason.
+absl::StatusOr<std::vector<ListeningSocket>> Listen(std::vector<SocketAddress> places);
 
 // Descriptors kept back for clients that come while the process has no others.
 class SpareDescriptors {

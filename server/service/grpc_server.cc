@@ -27,6 +27,7 @@
 #include "kernels/error.h"
 #include "server/base/address.h"
 #include "server/base/thresholds.h"
+#include "server/http/sockets.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
 
@@ -95,7 +96,7 @@ std::string WithChosenPort(const std::string& address, int port) {
 }
 
 // The error of an address that gRPC cannot bind.
-absl::Status CannotListen(const std::string& text, const std::string& why) {
+absl::Status CannotListen(const std::string& text, absl::string_view why) {
   return MakeError(absl::StatusCode::kUnavailable,
                    absl::StrCat("cannot listen on ", text, ": ", why),
                    {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
@@ -123,42 +124,19 @@ absl::Status CheckUnixSocket(const std::string& text, const std::string& path,
   return absl::OkStatus();
 }
 
-// 0, or errno.
-int TryToBind(const SocketAddress& place) {
-  const int fd = socket(place.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
-  const int on = 1;
-  // As gRPC sets it: sockets of an earlier server in TIME_WAIT do not keep the port.
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const int error = bind(fd, place.get(), place.length) == 0 ? 0 : errno;
-  close(fd);
-  return error;
-}
-
-// A name may have several addresses, of which gRPC takes those that it can bind. One that is in use
-// is nevertheless an error: its clients would reach two servers.
-absl::Status CheckTcp(const std::string& text, const std::vector<SocketAddress>& places) {
-  int error = 0;
-  bool bound = false;
-  for (const SocketAddress& place : places) {
-    const int failed = TryToBind(place);
-    bound = bound || failed == 0;
-    if (failed == EADDRINUSE) return CannotListen(text, strerror(failed));
-    if (error == 0) error = failed;
-  }
-  return bound ? absl::OkStatus() : CannotListen(text, strerror(error));
-}
-
 // UNAVAILABLE, with the system's reason, where gRPC could not bind the address now: gRPC says only
 // that it cannot. Leaves nothing bound, so gRPC's own bind decides between two servers. Removes a
 // socket file that a dead server left behind.
 absl::Status CheckListenAddress(const std::string& text) {
   const absl::StatusOr<Address> address = ParseAddress(text);
   if (!address.ok()) return address.status();
-  const absl::StatusOr<std::vector<SocketAddress>> places = Resolve(*address);
-  if (!places.ok()) return CannotListen(text, std::string(places.status().message()));
-  return address->is_unix ? CheckUnixSocket(text, address->path, places->front())
-                          : CheckTcp(text, *places);
+  absl::StatusOr<std::vector<SocketAddress>> places = Resolve(*address);
+  if (!places.ok()) return CannotListen(text, places.status().message());
+  if (address->is_unix) return CheckUnixSocket(text, address->path, places->front());
+  const absl::StatusOr<std::vector<ListeningSocket>> sockets = Listen(*std::move(places));
+  if (!sockets.ok()) return CannotListen(text, sockets.status().message());
+  for (const ListeningSocket& one : *sockets) close(one.fd);
+  return absl::OkStatus();
 }
 
 void AwaitCalls(ServiceContext& context, Methods& methods, EventLoop& loop) {

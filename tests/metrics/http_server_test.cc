@@ -74,7 +74,7 @@ class Client {
   bool connected_ = false;
 };
 
-uint16_t PortOf(const OperatorPort& server) {
+uint16_t PortOf(const HttpServer& server) {
   return static_cast<uint16_t>(std::stoi(server.address().substr(server.address().rfind(':') + 1)));
 }
 
@@ -93,8 +93,8 @@ OperatorPortOptions Options() {
   return options;
 }
 
-std::unique_ptr<OperatorPort> Start(OperatorPortOptions options) {
-  auto server = OperatorPort::Start(std::move(options));
+std::unique_ptr<HttpServer> Start(OperatorPortOptions options) {
+  auto server = StartOperatorPort(std::move(options));
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
 }
@@ -169,7 +169,7 @@ TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
   const auto first = Start(Options());
   OperatorPortOptions options = Options();
   options.listen = first->address();
-  const auto second = OperatorPort::Start(options);
+  const auto second = StartOperatorPort(options);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.status().message()),
               AllOf(HasSubstr(first->address()), HasSubstr("Address already in use")));
@@ -179,12 +179,12 @@ TEST(HttpServer, AddressesThatAreNoneAreRefused) {
   for (const char* listen : {"9464", "unix:/tmp/x", "localhost:99999", ":1"}) {
     OperatorPortOptions options = Options();
     options.listen = listen;
-    EXPECT_EQ(OperatorPort::Start(options).status().code(), absl::StatusCode::kInvalidArgument)
+    EXPECT_EQ(StartOperatorPort(options).status().code(), absl::StatusCode::kInvalidArgument)
         << listen;
   }
   OperatorPortOptions options = Options();
   options.listen = "192.0.2.1:0";  // an address that no machine has
-  EXPECT_EQ(OperatorPort::Start(options).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(StartOperatorPort(options).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(HttpServer, WithoutDescriptorsTheReasonIsTheSystems) {
@@ -194,7 +194,7 @@ TEST(HttpServer, WithoutDescriptorsTheReasonIsTheSystems) {
                boost::system::system_error);
   std::vector<int> taken;
   for (int fd = 0; (fd = dup(0)) >= 0;) taken.push_back(fd);
-  const absl::Status status = OperatorPort::Start(Options()).status();
+  const absl::Status status = StartOperatorPort(Options()).status();
   for (const int fd : taken) close(fd);
   EXPECT_THAT(std::string(status.message()), EndsWith(": Too many open files"));
 }
@@ -293,7 +293,7 @@ TEST(HttpServer, ThePortIsFreeAgainAfterwards) {
   }
   OperatorPortOptions options = Options();
   options.listen = address;
-  const auto again = OperatorPort::Start(options);
+  const auto again = StartOperatorPort(options);
   EXPECT_TRUE(again.ok()) << again.status();
 }
 
