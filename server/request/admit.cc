@@ -103,6 +103,36 @@ absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply
       reply_bytes_max);
 }
 
+// Whether a lane is to make the tables of the query's plan, for a payload of so many bytes or for
+// those after it. Makes them here if that is quick.
+bool MakesTables(const Query& query, uint64_t payload_bytes) {
+  PlanInUse& plan = *query.plan;
+  const uint64_t samples = payload_bytes / SampleBytes(query.sample_type);
+  if (!plan.Pays(samples)) return false;
+  if (!plan.IsQuick(samples, kPlanBinsAtOnceMax)) return true;
+  plan.Get();
+  return false;
+}
+
+absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
+  answer.rows = nullptr;
+  answer.bins.clear();
+  const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
+  const auto* const phases = static_cast<const PhasedCount*>(job.phases.get());
+  if (phases != nullptr && !phases->status().ok()) return phases->status();
+  if (query.rows.has_value()) {
+    MakeRowsAnswer(phases->query(), phases->rows(), samples, answer);
+    return absl::OkStatus();
+  }
+  const Query& its = phases != nullptr ? phases->query() : query;
+  const Plan& plan = phases != nullptr ? phases->plan() : job.plan;
+  const absl::Span<const uint64_t> counters = phases != nullptr ? phases->counters() : job.counters;
+  if (absl::Status s = MakeAnswer(its, plan, counters, samples, answer); !s.ok()) return s;
+  AddStatistics(its, plan, counters, job.fragments, answer);
+  if (its.sparse) MakeSparse(answer);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
@@ -149,21 +179,6 @@ absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge ch
   return charge(parsed.payload_bytes);
 }
 
-namespace {
-
-// Whether a lane is to make the tables of the query's plan, for a payload of so many bytes or for
-// those after it. Makes them here if that is quick.
-bool MakesTables(const Query& query, uint64_t payload_bytes) {
-  PlanInUse& plan = *query.plan;
-  const uint64_t samples = payload_bytes / SampleBytes(query.sample_type);
-  if (!plan.Pays(samples)) return false;
-  if (!plan.IsQuick(samples, kPlanBinsAtOnceMax)) return true;
-  plan.Get();
-  return false;
-}
-
-}  // namespace
-
 void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
              const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job, bool adds_up) {
   job.fragments = parsed.payload;
@@ -182,29 +197,6 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
 }
-
-namespace {
-
-absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
-  answer.rows = nullptr;
-  answer.bins.clear();
-  const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
-  const auto* const phases = static_cast<const PhasedCount*>(job.phases.get());
-  if (phases != nullptr && !phases->status().ok()) return phases->status();
-  if (query.rows.has_value()) {
-    MakeRowsAnswer(phases->query(), phases->rows(), samples, answer);
-    return absl::OkStatus();
-  }
-  const Query& its = phases != nullptr ? phases->query() : query;
-  const Plan& plan = phases != nullptr ? phases->plan() : job.plan;
-  const absl::Span<const uint64_t> counters = phases != nullptr ? phases->counters() : job.counters;
-  if (absl::Status s = MakeAnswer(its, plan, counters, samples, answer); !s.ok()) return s;
-  AddStatistics(its, plan, counters, job.fragments, answer);
-  if (its.sparse) MakeSparse(answer);
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::Status Recount(Verifier& verifier, const Job& job) {
   if (job.phases == nullptr) return verifier.Check(job);

@@ -87,21 +87,6 @@ void AddStatistics(const Query& query, const Plan& plan, absl::Span<const uint64
   SelectStatistics(query, *answer.statistics);
 }
 
-namespace {
-
-absl::Status Compare(absl::Span<const uint64_t> recount, absl::Span<const uint64_t> counters) {
-  for (size_t i = 0; i < recount.size(); ++i) {
-    if (recount[i] == counters[i]) continue;
-    return MakeError(absl::StatusCode::kInternal,
-                     absl::StrCat("counter ", i, " is ", counters[i], ", a second kernel counted ",
-                                  recount[i], "; the answer is withheld"),
-                     {.reason = "COUNT_MISMATCH", .limit = recount[i]});
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 bool Verifier::Picks() {
   if (fraction_ == 0) return false;
   // Spreads sequence numbers over all 64-bit numbers (Weyl sequence of the golden ratio), so that
@@ -114,7 +99,16 @@ bool Verifier::Picks() {
 absl::Status Verifier::Check(const Job& job) {
   if (!Picks()) return absl::OkStatus();
   // Plain loops: they share no code with any kernel that a lane runs.
-  return Compare(ReferenceCounters(job.fragments, job.plan), job.counters);
+  const std::vector<uint64_t> recount = ReferenceCounters(job.fragments, job.plan);
+  for (size_t i = 0; i < recount.size(); ++i) {
+    if (recount[i] == job.counters[i]) continue;
+    return MakeError(
+        absl::StatusCode::kInternal,
+        absl::StrCat("counter ", i, " is ", job.counters[i], ", a second kernel counted ",
+                     recount[i], "; the answer is withheld"),
+        {.reason = "COUNT_MISMATCH", .limit = recount[i]});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace histogram::server

@@ -9,17 +9,12 @@
 #include <histogram/statistics.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/batching/job.h"
 #include "server/request/query.h"

@@ -87,12 +87,6 @@ void ResetRequest(ParsedRequest& out) {
   out.spec_storage.clear();
 }
 
-void TakePayload(wire::Reader& reader, uint64_t length, ParsedRequest& out) {
-  out.payload.clear();  // the last one wins
-  out.payload_bytes = length;
-  reader.Take(length, [&](Fragment piece) { out.payload.push_back(piece); });
-}
-
 // Walks the fields of a ComputeRequest or an AccumulateRequest up to `end` bytes before the end.
 absl::Status WalkRequest(wire::Reader& reader, uint64_t end, const char* name, bool accumulate,
                          SpecCollector& specs, ParsedRequest& out) {
@@ -109,7 +103,9 @@ absl::Status WalkRequest(wire::Reader& reader, uint64_t end, const char* name, b
     } else if ((field == kSpecField || field == kSourceField) && type == wire::kBytes) {
       if (!reader.ReadLength(length) || reader.remaining() < end + length) return Malformed(name);
       if (field == kSourceField) {
-        TakePayload(reader, length, out);
+        out.payload.clear();  // the last one wins
+        out.payload_bytes = length;
+        reader.Take(length, [&](Fragment piece) { out.payload.push_back(piece); });
       } else if (length == 0) {
         // An empty spec says nothing, and a message has room for hundreds of millions of them.
       } else if (absl::Status status = specs.Add(reader, length, out); !status.ok()) {

@@ -66,6 +66,36 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
   return error;
 }
 
+// --- google.rpc.Status
+
+template <typename Body>
+std::string Serialize(const Body& body) {
+  std::string bytes(wire::SizeOf(body), '\0');
+  wire::Writer writer(bytes.data());
+  body(writer);
+  return bytes;
+}
+
+// A string, bytes or message field, sent even if it is empty.
+std::string Field(uint32_t number, std::string_view content) {
+  return Serialize([&](auto& out) { out.Bytes(number, content.data(), content.size()); });
+}
+
+std::string Number(uint32_t number, uint64_t value) {
+  return Serialize([&](auto& out) { out.VarintField(number, value); });
+}
+
+// Status.details, a google.protobuf.Any.
+std::string Detail(std::string_view type, std::string_view message) {
+  return Field(
+      3, Field(1, std::string("type.googleapis.com/google.rpc.").append(type)) + Field(2, message));
+}
+
+// ErrorInfo.metadata, a map from string to string.
+std::string Metadata(std::string_view key, std::string_view value) {
+  return Field(3, Field(1, key) + Field(2, value));
+}
+
 }  // namespace
 
 // Flattened, like Write: calls of the small parts would cost a tenth of what a small reply takes.
@@ -157,43 +187,6 @@ std::string EncodeComputeManyError(uint64_t request_id, const absl::Status& stat
   *response.mutable_error() = MakeErrorMessage(status);
   return response.SerializeAsString();
 }
-
-// --- google.rpc.Status
-
-namespace {
-
-template <typename Body>
-std::string Serialize(const Body& body) {
-  std::string bytes(wire::SizeOf(body), '\0');
-  wire::Writer writer(bytes.data());
-  body(writer);
-  return bytes;
-}
-
-// A string, bytes or message field, sent even if it is empty.
-std::string Field(uint32_t number, std::string_view content) {
-  return Serialize([&](auto& out) {
-    out.Length(number, content.size());
-    out.Raw(content.data(), content.size());
-  });
-}
-
-std::string Number(uint32_t number, uint64_t value) {
-  return Serialize([&](auto& out) { out.VarintField(number, value); });
-}
-
-// Status.details, a google.protobuf.Any.
-std::string Detail(std::string_view type, std::string_view message) {
-  return Field(
-      3, Field(1, std::string("type.googleapis.com/google.rpc.").append(type)) + Field(2, message));
-}
-
-// ErrorInfo.metadata, a map from string to string.
-std::string Metadata(std::string_view key, std::string_view value) {
-  return Field(3, Field(1, key) + Field(2, value));
-}
-
-}  // namespace
 
 std::string EncodeStatusDetails(const absl::Status& status) {
   const ErrorDetail detail = GetErrorDetail(status);

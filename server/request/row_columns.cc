@@ -21,7 +21,10 @@ constexpr uint64_t kNumberColumns = std::size(RowColumns::kWhole) - 1;
 constexpr uint64_t kStatistics = std::size(kStatisticFields), kRanges = 2;
 static_assert(kStatistics + 1 + kRanges == std::size(RowColumns::kReal));
 
-// The numbers of a row that are doubles.
+// The numbers of a row that are whole, and those that are doubles.
+uint64_t WholesOfARow(const Query& query) {
+  return kNumberColumns + (query.omit_counts ? 0 : query.binning.bin_count());
+}
 uint64_t RealsOfARow(const Query& query) {
   const uint64_t statistics = query.statistics ? kStatistics + query.quantiles.size() : 0;
   return statistics + (query.range_of_row ? kRanges : 0);
@@ -30,15 +33,12 @@ uint64_t RealsOfARow(const Query& query) {
 }  // namespace
 
 uint64_t RowColumns::Bytes(const Query& query, uint64_t rows) {
-  uint64_t numbers = kNumberColumns;
-  if (!query.omit_counts) numbers += query.binning.bin_count();
-  return rows * (numbers + RealsOfARow(query)) * sizeof(uint64_t);
+  return rows * (WholesOfARow(query) + RealsOfARow(query)) * sizeof(uint64_t);
 }
 
 uint64_t RowColumns::ReplyBytes(const Query& query, uint64_t rows, uint64_t row_samples_max) {
-  uint64_t numbers = kNumberColumns;
-  if (!query.omit_counts) numbers += query.binning.bin_count();
-  return rows * (numbers * wire::VarintSize(row_samples_max) + RealsOfARow(query) * sizeof(double));
+  return rows * (WholesOfARow(query) * wire::VarintSize(row_samples_max) +
+                 RealsOfARow(query) * sizeof(double));
 }
 
 absl::Status RowColumns::Append(const Query& query, const Plan& plan,

@@ -6,7 +6,6 @@
 #ifndef HISTOGRAM_SERVER_REQUEST_STREAM_STATE_H_
 #define HISTOGRAM_SERVER_REQUEST_STREAM_STATE_H_
 
-#include <cstddef>
 #include <cstdint>
 
 namespace histogram::server {

@@ -96,25 +96,50 @@ inline size_t VarintSize(uint64_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-// The fields of a message, for Sizer and Writer. So one function describes a message, which both
-// take. Zeros and empty texts are not sent, as in proto3.
-template <typename Self>
+// Appends the fields of a message to a buffer, which the caller makes large enough, or only
+// measures them. So one function describes a message for both. Zeros and empty texts are not sent,
+// as in proto3. Not thread-safe.
+template <bool kWrites>
 class Fields {
  public:
-  void Tag(uint32_t field, WireType type) { self().Varint((field << 3) | type); }
+  explicit Fields(void* out = nullptr) : out_(static_cast<uint8_t*>(out)) {}
+  uint8_t* position() const { return out_; }  // of what is written
+  size_t size() const { return size_; }       // of what is measured
+
+  void Varint(uint64_t value) {
+    if constexpr (kWrites) {
+      while (value >= 0x80) {
+        *out_++ = static_cast<uint8_t>(value | 0x80);
+        value >>= 7;
+      }
+      *out_++ = static_cast<uint8_t>(value);
+    } else {
+      size_ += VarintSize(value);
+    }
+  }
+  void Raw(const void* data, size_t size) {
+    static_assert(std::endian::native == std::endian::little, "fixed fields are little-endian");
+    if constexpr (kWrites) {
+      std::memcpy(out_, data, size);
+      out_ += size;
+    } else {
+      size_ += size;
+    }
+  }
+  void Tag(uint32_t field, WireType type) { Varint((field << 3) | type); }
   void VarintField(uint32_t field, uint64_t value) {
     if (value == 0) return;
     Tag(field, kVarint);
-    self().Varint(value);
+    Varint(value);
   }
   void DoubleField(uint32_t field, double value) {  // with presence: sent even when 0
     Tag(field, kFixed64);
-    self().Raw(&value, sizeof value);
+    Raw(&value, sizeof value);
   }
-  // Starts a field of bytes, a packed field or a submessage of `size` bytes.
-  void Length(uint32_t field, uint64_t size) {
-    Tag(field, kBytes);
-    self().Varint(size);
+  // A field of bytes, a packed field or a submessage, sent even if it is empty.
+  void Bytes(uint32_t field, const void* data, size_t size) {
+    Length(field, size);
+    Raw(data, size);
   }
   void TextField(uint32_t field, std::string_view text) {
     if (!text.empty()) Bytes(field, text.data(), text.size());
@@ -131,64 +156,32 @@ class Fields {
     if (numbers.empty()) return;
     uint64_t size = 0;
     for (const Number number : numbers) size += VarintSize(number);
-    self().Message(field, size, [&](auto& out) {
+    Message(field, size, [&](auto& out) {
       for (const Number number : numbers) out.Varint(number);
     });
   }
-
- private:
-  Self& self() { return static_cast<Self&>(*this); }
-  void Bytes(uint32_t field, const void* data, size_t size) {
-    Length(field, size);
-    self().Raw(data, size);
-  }
-};
-
-// Counts the bytes that a Writer would write.
-class Sizer : public Fields<Sizer> {
- public:
-  size_t size() const { return size_; }
-
-  void Varint(uint64_t value) { size_ += VarintSize(value); }
-  void Raw(const void* /*data*/, size_t size) { size_ += size; }
-  template <typename Body>
-  void Message(uint32_t field, size_t size, const Body& /*body*/) {
-    Length(field, size);
-    size_ += size;
-  }
-
- private:
-  size_t size_ = 0;
-};
-
-// Appends to a buffer. The caller makes it large enough. Not thread-safe.
-class Writer : public Fields<Writer> {
- public:
-  explicit Writer(void* out) : out_(static_cast<uint8_t*>(out)) {}
-  uint8_t* position() const { return out_; }
-
-  void Varint(uint64_t value) {
-    while (value >= 0x80) {
-      *out_++ = static_cast<uint8_t>(value | 0x80);
-      value >>= 7;
-    }
-    *out_++ = static_cast<uint8_t>(value);
-  }
-  void Raw(const void* data, size_t size) {
-    static_assert(std::endian::native == std::endian::little, "fixed fields are little-endian");
-    std::memcpy(out_, data, size);
-    out_ += size;
-  }
-  // A length-delimited field: body(Writer&) writes `size` bytes.
+  // A length-delimited field: body(Fields&) writes `size` bytes.
   template <typename Body>
   void Message(uint32_t field, size_t size, const Body& body) {
     Length(field, size);
-    body(*this);
+    if constexpr (kWrites) {
+      body(*this);
+    } else {
+      size_ += size;
+    }
   }
 
  private:
+  void Length(uint32_t field, uint64_t size) {
+    Tag(field, kBytes);
+    Varint(size);
+  }
+
   uint8_t* out_;
+  size_t size_ = 0;
 };
+using Sizer = Fields<false>;
+using Writer = Fields<true>;
 
 // The bytes that `body` writes.
 template <typename Body>
