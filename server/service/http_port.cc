@@ -3,7 +3,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -13,6 +15,7 @@
 #include "forms/json.h"
 #include "kernels/error.h"
 #include "server/base/address.h"
+#include "server/base/observer.h"
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/codec.h"
@@ -201,16 +204,9 @@ class HttpPort final : public HttpHandler {
   // Sets the caller, and checks its token.
   absl::Status Identify(const HttpRequest& request, Caller& caller) const {
     caller = CallerOf(request);
-    if (service_.authenticator == nullptr) return absl::OkStatus();
-    if (request.Count("authorization") > 1) {
-      return Refusal(Code::kUnauthenticated, "UNAUTHENTICATED", "authorization",
-                     "the header is there more than once; send it once");
-    }
-    const absl::string_view token = request.Header("authorization");
-    auto tenant = service_.authenticator->Authenticate({token.data(), token.size()});
-    if (!tenant.ok()) return tenant.status();
-    caller.tenant = *std::move(tenant);
-    return absl::OkStatus();
+    const absl::string_view value = request.Header("authorization");
+    return CheckToken(service_, request.Count("authorization"), {value.data(), value.size()},
+                      caller);
   }
 
   absl::Status CheckCall(const HttpRequest& request, const Route& route) const {

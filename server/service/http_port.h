@@ -6,14 +6,11 @@
 #define HISTOGRAM_SERVER_SERVICE_HTTP_PORT_H_
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "histogram/v1/histogram.pb.h"
-#include "server/base/observer.h"
 #include "server/http/http_server.h"
 #include "server/service/identity.h"
 #include "server/service/service_context.h"

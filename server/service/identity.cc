@@ -57,14 +57,20 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
     caller.traceparent = trace;
   }
   if (absl::Status s = CheckHeaders(context); !s.ok()) return s;
+  return CheckToken(service, context.client_metadata().count("authorization"),
+                    MetadataValue(context, "authorization"), caller);
+}
+
+absl::Status CheckToken(const ServiceContext& service, size_t headers, std::string_view value,
+                        Caller& caller) {
   if (service.authenticator == nullptr) return absl::OkStatus();
   // A gateway in front may have looked at another one of several.
-  if (context.client_metadata().count("authorization") > 1) {
+  if (headers > 1) {
     return MakeError(absl::StatusCode::kUnauthenticated,
                      "authorization: the header is there more than once; send it once",
                      {.reason = "UNAUTHENTICATED", .field = "authorization"});
   }
-  auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
+  auto tenant = service.authenticator->Authenticate(value);
   if (!tenant.ok()) return tenant.status();
   caller.tenant = *std::move(tenant);
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,6 +29,11 @@ struct Caller {
 // that is known; the trace is set all the same.
 absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
                             Caller& caller);
+
+// Checks a call's token and sets its tenant, as above. `value`: of the first of its `headers`
+// "authorization".
+absl::Status CheckToken(const ServiceContext& service, size_t headers, std::string_view value,
+                        Caller& caller);
 
 // Who shares the queue fairly with others: tenant, else client certificate, else connection.
 uint64_t FairnessId(const ServiceContext& service, const Caller& caller);
