@@ -21,20 +21,27 @@ uint64_t AllocatedBytes() {
 // AllocatedBytes and the blocks of the receive memory that are taken, but asks the allocator only
 // where more than `enough` is resident; otherwise what is resident.
 uint64_t HeldBytes(const ReceiveMemory* receive_memory, uint64_t enough) {
-  static const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   const uint64_t all = receive_memory == nullptr ? 0 : receive_memory->all().size();
   const uint64_t free = receive_memory == nullptr ? 0 : receive_memory->free_bytes();
-  std::array<char, 128> text{};
-  unsigned long long resident_pages = 0;
-  if (pread(statm, text.data(), text.size() - 1, 0) > 0 &&
-      std::sscanf(text.data(), "%*u %llu", &resident_pages) == 1) {
-    const uint64_t resident = resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    if (resident <= enough + free) return resident - std::min(resident, free);
+  if (const auto now = BytesOfProcess(); now && now->resident <= enough + free) {
+    return now->resident - std::min(now->resident, free);
   }
   return AllocatedBytes() + all - free;
 }
 
 }  // namespace
+
+std::optional<ProcessBytes> BytesOfProcess() {
+  static const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::array<char, 128> text{};
+  unsigned long long mapped = 0, resident = 0;
+  if (pread(statm, text.data(), text.size() - 1, 0) <= 0 ||
+      std::sscanf(text.data(), "%llu %llu", &mapped, &resident) != 2) {
+    return std::nullopt;
+  }
+  return ProcessBytes{mapped * page, resident * page};
+}
 
 MemoryLedger::MemoryLedger(uint64_t bytes_max, const ReceiveMemory* receive_memory)
     : MemoryLedger(bytes_max, [=](uint64_t enough) { return HeldBytes(receive_memory, enough); }) {}

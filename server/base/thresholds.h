@@ -1,17 +1,6 @@
 // The sizes at which a payload's way through the server forks, in one place.
-//
-// | from     | what changes                                           | who counts           |
-// |----------|--------------------------------------------------------|----------------------|
-// | 0        | counted where it arrived, if a lane of the CPU is free | the loop             |
-// | 32 KiB   | a stream begins its next read before it counts         | the loop             |
-// | 64 KiB   | left to a lane where that pays (EventLoop::HandOver)   | a lane               |
-// | > 64 KiB | in the queue's class of large payloads                 | as above             |
-// | > 1 MiB  | always left to a lane                                  | a lane               |
-// | 2 MiB    | cut over the free lanes of a backend                   | several lanes        |
-//
-// The loop replies in any case.
-//
-// kernels/cuda/backend/lane/lane.h has the sizes of a GPU lane.
+// docs/ARCHITECTURE.md ("Sizes") shows them as a table. kernels/cuda/backend/lane/lane.h has the
+// sizes of a GPU lane.
 #ifndef HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 #define HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 

@@ -1,15 +1,13 @@
 // Metrics of the process, as the system tells them.
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
-#include <sstream>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "server/base/memory.h"
 #include "server/metrics/server_metrics.h"
 
 namespace histogram::server {
@@ -53,21 +51,15 @@ void ServerMetrics::CollectProcess(std::vector<MetricFamily>& families) const {
            "Total user and system CPU time spent in seconds.", MetricType::Counter,
            Seconds(used.ru_utime) + Seconds(used.ru_stime));
   }
-  absl::MutexLock lock(&mutex_);
-  std::array<char, 256> text{};
-  const ssize_t bytes =
-      statm_ == nullptr ? -1 : pread(fileno(statm_.get()), text.data(), text.size() - 1, 0);
-  std::istringstream statm(bytes > 0 ? text.data() : "");
-  double virtual_pages = 0, resident_pages = 0;
-  if (statm >> virtual_pages >> resident_pages) {
-    const auto page = static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (const std::optional<ProcessBytes> bytes = BytesOfProcess()) {
     Append(families, "process_resident_memory_bytes", "Resident memory size in bytes.",
-           MetricType::Gauge, resident_pages * page);
+           MetricType::Gauge, static_cast<double>(bytes->resident));
     Append(families, "process_virtual_memory_bytes", "Virtual memory size in bytes.",
-           MetricType::Gauge, virtual_pages * page);
+           MetricType::Gauge, static_cast<double>(bytes->mapped));
   }
   Append(families, "process_start_time_seconds",
          "Start time of the process since unix epoch in seconds.", MetricType::Gauge, kStartTime);
+  absl::MutexLock lock(&mutex_);
   if (open_files_ != nullptr) {
     Append(families, "process_open_fds", "Number of open file descriptors.", MetricType::Gauge,
            CountFiles(open_files_.get()));

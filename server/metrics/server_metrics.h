@@ -19,7 +19,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -176,9 +175,8 @@ class ServerMetrics final : public Observer {
   std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0};
   std::function<Batcher::Snapshot()> snapshot_source_;
   mutable absl::Mutex mutex_;
-  // Of /proc/self, open from the start on: a scrape may come when descriptors have run out.
+  // /proc/self/fd, open from the start on: a scrape may come when descriptors have run out.
   const std::unique_ptr<DIR, int (*)(DIR*)> open_files_ ABSL_PT_GUARDED_BY(mutex_);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> statm_;
   // Used only with tokens or certificates, so that other servers take no lock per request.
   std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);

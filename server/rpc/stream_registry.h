@@ -3,8 +3,6 @@
 #define HISTOGRAM_SERVER_RPC_STREAM_REGISTRY_H_
 
 #include <memory>
-#include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -44,13 +42,9 @@ class StreamRegistry {
   }
   // REQUIRES: the server is not yet shut down.
   void DrainAll() {
-    std::vector<std::pair<std::shared_ptr<DrainableStream>, EventLoop*>> open;
-    {
-      absl::MutexLock lock(&mu_);
-      draining_ = true;
-      open.assign(streams_.begin(), streams_.end());
-    }
-    for (const auto& [stream, loop] : open) PostDrain(stream, *loop);
+    absl::MutexLock lock(&mu_);
+    draining_ = true;
+    for (const auto& [stream, loop] : streams_) PostDrain(stream, *loop);
   }
 
  private:

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "kernels/batch.h"
 #include "server/base/clock.h"
 #include "server/request/codec.h"

@@ -24,7 +24,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "kernels/error.h"
 #include "server/base/address.h"
 #include "server/base/thresholds.h"
 #include "server/http/sockets.h"
@@ -61,8 +60,6 @@ constexpr int kQuietLooks = 15;
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
-int MillisecondsOf(uint64_t us) { return ClampToInt((us + 999) / 1000); }
-
 // A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
 std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TlsCertificates* certificates,
                                                         const std::string& address) {
@@ -97,9 +94,7 @@ std::string WithChosenPort(const std::string& address, int port) {
 
 // The error of an address that gRPC cannot bind.
 absl::Status CannotListen(const std::string& text, absl::string_view why) {
-  return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("cannot listen on ", text, ": ", why),
-                   {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", text, ": ", why));
 }
 
 // A socket file that a dead server left behind would make the address look taken; one that somebody
@@ -183,7 +178,7 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
   }
   if (config.connection_age_us_max > 0) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
-                               MillisecondsOf(config.connection_age_us_max));
+                               ClampToInt((config.connection_age_us_max + 999) / 1000));
     // Streams may take long.
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
   }

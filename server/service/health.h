@@ -7,7 +7,6 @@
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/support/byte_buffer.h>
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>

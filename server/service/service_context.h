@@ -2,7 +2,6 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 #define HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
