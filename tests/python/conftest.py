@@ -3,6 +3,7 @@
 import importlib
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -27,6 +28,22 @@ def start(tmp_path_factory):
     yield one
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def halting(tmp_path):
+    """A server that halt() stops in its tracks, so that it answers nothing more."""
+    if "HISTOGRAM_SERVER_BIN" not in os.environ:
+        pytest.skip("HISTOGRAM_SERVER_BIN names no server to test with")
+    server = importlib.import_module("harness.server").Server
+    with server(os.environ["HISTOGRAM_SERVER_BIN"], tmp_path, ["--drain-delay", "0"]) as halting:
+        def halt():
+            os.kill(halting.pid, signal.SIGSTOP)
+            os.waitpid(halting.pid, os.WUNTRACED)  # until all its threads have stopped
+
+        halting.halt = halt
+        yield halting
+        os.kill(halting.pid, signal.SIGCONT)
 
 
 @pytest.fixture(scope="module")
