@@ -5,11 +5,11 @@ import contextlib
 import json
 import pathlib
 import re
-import signal
 import subprocess
 import urllib.error
 import urllib.request
 
+import harness.server
 from harness.server import Metrics, clean_environment, free_port  # noqa: F401
 from harness.waiting import wait_until
 
@@ -38,15 +38,11 @@ def get(url, timeout_s=5):
 class Process:
     """A child process with its output in a file. The with-block ends it, kindly first."""
 
-    def __init__(self, command, log, namespace=None, env=None, **options):
-        prefix = ["ip", "netns", "exec", namespace] if namespace else []
-        self.command = [*prefix, *map(str, command)]
+    def __init__(self, command, log):
         self.log = pathlib.Path(log)
         with open(self.log, "ab") as output:
-            # `ip netns exec` replaces itself with the command: signals reach it.
-            self.process = subprocess.Popen(self.command, stdout=output, stderr=output,
-                                            env={**clean_environment(), **(env or {})},
-                                            **{"stdin": subprocess.DEVNULL, **options})
+            self.process = subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stdout=output,
+                                            stderr=output, env=clean_environment())
 
     def __enter__(self):
         return self
@@ -59,9 +55,6 @@ class Process:
 
     def send(self, which):
         self.process.send_signal(which)
-
-    def wait(self, timeout_s=60):
-        return self.process.wait(timeout_s)
 
     def end(self, timeout_s=20):
         if self.running():
@@ -90,33 +83,25 @@ class Server:
         return self.flags[self.flags.index("--http-listen") + 1]
 
     def start(self):
-        port_file = self.folder / f"{self.name}.ports"
-        port_file.unlink(missing_ok=True)
         tune = [] if "--tune" in self.flags else ["--no-tune"]
-        self.process = Process(
-            [self.binary, "--listen", self.listen, "--metrics-listen", self.metrics_address,
-             "--port-file", port_file, "--backend", "cpu", *tune, *self.flags],
-            self.folder / f"{self.name}.log", self.namespace)
-
-        def ready():
-            assert self.process.running(), self.process.output()
-            return port_file.exists()
-        wait_until(ready, 60, f"server {self.name}")
+        self.process = harness.server.Server(
+            self.binary, self.folder / self.name, ["--backend", "cpu", *tune, *self.flags], listen=(self.listen,),
+            metrics=self.metrics_address, wrapper=("ip", "netns", "exec", self.namespace) if self.namespace else ())
         return self
 
-    def stop(self, timeout_s=60):
+    def send(self, which):
+        self.process.process.send_signal(which)
+
+    def stop(self):
         """SIGTERM, and a drain that must end well."""
-        self.process.send(signal.SIGTERM)
-        status = self.process.wait(timeout_s)
-        assert status == 0, f"exit status {status}:\n{self.process.output()}"
+        self.process.stop()
 
     def kill(self):
-        self.process.send(signal.SIGKILL)
-        self.process.wait()
+        self.process.kill()
 
     def end(self):
         if self.process:
-            self.process.end()
+            self.process.kill()
 
     def metric(self, name, **labels):
         """The sum of the samples of that name with these labels; None where it does not answer."""

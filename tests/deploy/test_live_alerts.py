@@ -98,7 +98,7 @@ def test_more_load_than_room_and_callers_that_send_too_much(on_call, load_bin):
 
 def test_a_drain_that_does_not_end(on_call):
     server = on_call.start("draining", "--drain-delay", "25s")
-    server.process.send(signal.SIGTERM)
+    server.send(signal.SIGTERM)
     on_call.told("HistogramDrainStuck", "draining")
     server.stop()  # the second signal cuts the delay short
 

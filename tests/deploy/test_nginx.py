@@ -82,8 +82,7 @@ def test_restarts_behind_nginx_lose_nothing(proxy, servers, load_bin, tmp_path):
             server.start()
             set_down(None)
             wait_for_calls(servers)
-        counted = load.finish_without_loss(calls_min=200)
-    print(counted)
+        load.finish_without_loss(calls_min=200)
 
 
 def test_large_payloads_pass(proxy, servers, load_bin, tmp_path):

@@ -42,17 +42,19 @@ def free_port():
 class Server:
     """One server process. `stop` (or leaving the with-block) checks that it ended well."""
 
-    def __init__(self, binary, folder, flags=(), env=None, listen=("127.0.0.1:0",), wrapper=()):
+    def __init__(self, binary, folder, flags=(), env=None, listen=("127.0.0.1:0",), wrapper=(),
+                 metrics="127.0.0.1:0"):
         self.binary = str(binary)
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port_file = self.folder / "ports"
+        self.port_file.unlink(missing_ok=True)  # of one that ran here before
         self.stderr_path = self.folder / "stderr"
         self.stdout_path = self.folder / "stdout"
         self.command = [*wrapper, self.binary]  # a wrapper ends with exec, so that the process is the server
         for address in listen:
             self.command += ["--listen", address]
-        self.command += ["--metrics-listen", "127.0.0.1:0", "--port-file", str(self.port_file),
+        self.command += ["--metrics-listen", metrics, "--port-file", str(self.port_file),
                          *map(str, flags)]
         self.checked = False
         with open(self.stdout_path, "wb") as out, open(self.stderr_path, "wb") as err:
