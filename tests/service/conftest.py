@@ -3,7 +3,6 @@
 import itertools
 import os
 import pathlib
-import resource
 import shutil
 
 import pytest
@@ -102,23 +101,20 @@ def start_server(server_bin, tmp_path):
 
 
 @pytest.fixture
+def token_file(tmp_path):
+    """token_file("NAME TOKEN [BYTES_A_SECOND]", ...) is a file of these tenants."""
+    def write(*tenants):
+        path = tmp_path / "tokens"
+        path.write_text("".join(f"{tenant}\n" for tenant in tenants))
+        path.chmod(0o600)
+        return path
+    return write
+
+
+@pytest.fixture
 def socket_folder():
     """A folder with a path short enough for a unix socket's address."""
     import tempfile
     folder = pathlib.Path(tempfile.mkdtemp(prefix="hs-", dir="/tmp"))
     yield folder
     shutil.rmtree(folder)
-
-
-@pytest.fixture
-def many_descriptors():
-    """many_descriptors(N) lets the test open N files; it skips where the system does not."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-
-    def need(count):
-        if hard < count:
-            pytest.skip(f"needs a hard limit of {count} descriptors, not {hard}")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-    yield need
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

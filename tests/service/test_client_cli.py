@@ -381,10 +381,7 @@ def test_describe_and_health(run):
     document = json.loads(run("describe", "--format", "json").stdout)
     assert document["limits"]["bin_count_max"] == 65536
     assert any(backend["name"] == "cpu" for backend in document["backends"])
-    text = run("describe").stdout.decode()
-    assert "cpu" in text
-    for limit in ("rows 1,048,576", "bytes of a spec 2.00 MiB", "bytes of a reply 64.0 MiB"):
-        assert limit in " ".join(text.split())
+    assert "rows 1,048,576" in " ".join(run("describe").stdout.decode().split())
     for arguments in ((), ("liveness",), ("backend/cpu",), ("histogram.v1.HistogramService",)):
         run("health", *arguments)
     run("health", "no-such-service", status=1)
@@ -519,8 +516,9 @@ def test_uploads_over_a_quota_wait(run, start_server, tmp_path):
         assert [entry["samples"] for entry in document["histograms"]] == [f.stat().st_size for f in inputs]
 
 
-@pytest.mark.parametrize("fault", ("has expired, on ", "is not valid before Jan  1 00:00:00 2100"))
-def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault):
+@pytest.mark.parametrize(("fault", "logged"), (
+    ("has expired, on ", "expired on 20"), ("is not valid before Jan  1 00:00:00 2100", "is not valid before 2100-01-01")))
+def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault, logged):
     authority(tmp_path, "ca")
     if "expired" in fault:
         certificate(tmp_path, "old", "ca", days="-1")
@@ -530,6 +528,7 @@ def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault):
     error = run("--tls", "--tls-ca", tmp_path / "ca.pem", "--tls-server-name", "localhost", "health",
                 address=server.address, status=1).stderr
     assert b"the certificate of the server at" in error and f" {fault}".encode() in error
+    assert f"old.pem: certificate 1 {logged}" in server.stderr()
 
 
 THREADS = "0 more threads of the 6 that it needs: raise the limit of processes"

@@ -41,13 +41,6 @@ def stop_quickly(server):
     assert time.monotonic() - began < QUICK_S
 
 
-def test_an_idle_connection_does_not_hold_up_the_end(start_server):
-    server = start_server()
-    with Client(server.address) as client:
-        client.compute(b"abc")
-        stop_quickly(server)
-
-
 def test_silent_connections_hold_up_the_end_no_longer_than_its_bound(start_server):
     """A port scanner, a balancer's probe, a peer that froze: gRPC gives them 20 s to say goodbye."""
     server = start_server("--drain-max", "1s")
@@ -122,36 +115,24 @@ def test_an_open_accumulate_gets_its_histogram_so_far(start_server):
     server.wait()
 
 
-def test_an_accumulate_that_waits_in_the_queue_is_counted_first(start_server):
+@pytest.mark.parametrize(("method", "count"), (("Accumulate", 1), ("ComputeMany", 8)))
+def test_a_stream_answers_what_waits_in_the_queue(start_server, method, count):
     server = start_server("--batch-delay-max", "3s", "--inline-bytes-max", 0)
     with Client(server.address) as client:
         feed = Feed()
-        call = client.stub.Accumulate(iter(feed), timeout=60)
-        feed.send(pb.AccumulateRequest(chunk=PAYLOAD))
-        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 1, 60,
-                   "a queued chunk")
-        server.terminate()
-        [reply] = expect_draining(call)
-        oracle.check_histogram(reply.histogram, PAYLOAD, pb.Spec())
-        feed.half_close()
-    server.wait()
-
-
-def test_a_stream_of_many_answers_what_it_has_read(start_server):
-    server = start_server("--batch-delay-max", "3s", "--inline-bytes-max", 0)
-    with Client(server.address) as client:
-        feed = Feed()
-        call = client.stub.ComputeMany(iter(feed), timeout=60)
-        for index in range(8):
-            feed.send(pb.ComputeManyRequest(
-                request_id=index, request=pb.ComputeRequest(payload=PAYLOAD)))
-        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 8, 60,
-                   "eight queued payloads")
+        call = getattr(client.stub, method)(iter(feed), timeout=60)
+        for index in range(count):
+            feed.send(pb.AccumulateRequest(chunk=PAYLOAD) if method == "Accumulate" else
+                      pb.ComputeManyRequest(request_id=index, request=pb.ComputeRequest(payload=PAYLOAD)))
+        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == count, 60, "queued payloads")
         server.terminate()
         replies = expect_draining(call)
-        assert sorted(reply.request_id for reply in replies) == list(range(8))
+        if method == "ComputeMany":
+            assert sorted(reply.request_id for reply in replies) == list(range(count))
+            replies = [reply.response for reply in replies]
+        assert len(replies) == count
         for reply in replies:
-            oracle.check_histogram(reply.response.histogram, PAYLOAD, pb.Spec())
+            oracle.check_histogram(reply.histogram, PAYLOAD, pb.Spec())
         feed.half_close()
     server.wait()
 
@@ -258,29 +239,22 @@ def test_sigterm_under_load(start_server, size):
     assert not load.failures, load.failures
 
 
-def test_a_client_that_reads_nothing_delays_the_end_only_so_long(start_server):
-    """Replies that nobody takes: the drain gives up at its bound, and the process still ends well."""
+@pytest.mark.parametrize("what", ("replies that nobody reads", "a message that never ends"))
+def test_a_client_delays_the_end_only_so_long(start_server, what):
+    """The drain gives up at its bound, and the process still ends well."""
     server = start_server("--drain-max", "1s")
     item = pb.ComputeManyRequest(
         request=pb.ComputeRequest(spec=even(65536), payload=b"x")).SerializeToString()
-    settings = [(http2.SETTING_INITIAL_WINDOW_SIZE, 0)]
-    with http2.RawConnection(server.address, settings) as connection:
+    with http2.RawConnection(server.address, [(http2.SETTING_INITIAL_WINDOW_SIZE, 0)]) as connection:
         connection.settle()
-        connection.begin(1, f"/{SERVICE}/ComputeMany")
-        for _ in range(20):
-            connection.message(1, item)
-        wait_until(lambda: server.metrics().value("histsvc_streams_open") == 1, 60, "the stream")
-        began = time.monotonic()
-        server.stop()
-        assert time.monotonic() - began < 20
-
-
-def test_a_call_that_never_ends_its_message_delays_the_end_only_so_long(start_server):
-    server = start_server("--drain-max", "1s")
-    with http2.RawConnection(server.address) as connection:
-        connection.settle()
-        connection.begin(1, f"/{SERVICE}/Compute")
-        connection.data(1, http2.message_prefix(1000) + wire.tag(15, wire.LENGTH))
+        if "replies" in what:
+            connection.begin(1, f"/{SERVICE}/ComputeMany")
+            for _ in range(20):
+                connection.message(1, item)
+            wait_until(lambda: server.metrics().value("histsvc_streams_open") == 1, 60, "the stream")
+        else:
+            connection.begin(1, f"/{SERVICE}/Compute")
+            connection.data(1, http2.message_prefix(1000) + wire.tag(15, wire.LENGTH))
         began = time.monotonic()
         server.stop()
         assert time.monotonic() - began < 20

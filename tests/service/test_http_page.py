@@ -155,10 +155,8 @@ def test_many_bins_are_drawn(page, files):
     assert 1000 < page.run("document.querySelector('#chart path').getAttribute('d').length") < 100_000
 
 
-def test_a_token_is_asked_for_and_sent(browser, start_server, tmp_path, files):
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {TOKEN}\n")
-    tokens.chmod(0o600)
+def test_a_token_is_asked_for_and_sent(browser, start_server, token_file, files):
+    tokens = token_file(f"alice {TOKEN}")
     server = start_server(*FLAGS, "--token-file", tokens)
     browser.open(f"http://{server.http_address}/")
     assert browser.run("$('token').hidden")

