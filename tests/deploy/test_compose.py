@@ -78,3 +78,5 @@ def test_grafana_asks_that_prometheus(services, root):
     [source] = yaml.safe_load(path.read_text())["datasources"]
     host, port = re.fullmatch(r"http://(\w+):(\d+)", source["url"]).groups()
     assert services[host]["ports"][0].endswith(f":{port}")
+    dashboards = yaml.safe_load((path.parents[1] / "dashboards/histogram.yaml").read_text())["providers"][0]["options"]
+    assert dashboards["path"] in {volume.split(":")[1] for volume in services["grafana"]["volumes"]}

@@ -1,7 +1,7 @@
 """deploy/grafana: the dashboard is what its source says, and is put together as Grafana wants it.
 
 Grafana's own schema is not packaged; what goes wrong in practice is checked here instead: ids, places,
-units, data sources, queries that are no PromQL, metrics that do not exist. test_live_dashboard.py runs
+units, data sources, queries that are no PromQL, metrics that do not exist. test_live_monitoring.py runs
 every query.
 """
 

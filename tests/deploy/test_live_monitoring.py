@@ -109,20 +109,14 @@ def test_gpu_panels_join_dcgm_over_the_uuid(root, promtool, tmp_path):
     [expression] = [target["expr"] for panel in panels_of(dashboard) for target in
                     panel["targets"] if "DCGM_FI_DEV_GPU_UTIL" in target["expr"]]
     expression = expression.replace("$job", "histogram").replace("$instance", ".+")
+    series = {'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",instance="node:9400",job="dcgm"}': 73,
+              'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-2",instance="node:9400",job="dcgm"}': 11,
+              'histsvc_backend_info{uuid="GPU-1",backend="cuda:0",instance="pod:9464",job="histogram",driver="1"}': 1,
+              'histsvc_backend_info{uuid="",backend="cpu",instance="pod:9464",job="histogram"}': 1}
+    one = {"labels": '{UUID="GPU-1",uuid="GPU-1",job="histogram",instance="pod:9464",backend="cuda:0"}', "value": 73}
     tests = {"rule_files": [], "evaluation_interval": "1m", "tests": [{
-        "interval": "1m",
-        "input_series": [
-            {"series": 'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",instance="node:9400",job="dcgm"}',
-             "values": "73x5"},
-            {"series": 'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-2",instance="node:9400",job="dcgm"}',
-             "values": "11x5"},
-            {"series": 'histsvc_backend_info{uuid="GPU-1",backend="cuda:0",instance="pod:9464",'
-                       'job="histogram",driver="1"}', "values": "1x5"},
-            {"series": 'histsvc_backend_info{uuid="",backend="cpu",instance="pod:9464",'
-                       'job="histogram"}', "values": "1x5"}],
-        "promql_expr_test": [{"expr": expression, "eval_time": "3m", "exp_samples": [
-            {"labels": '{UUID="GPU-1",uuid="GPU-1",job="histogram",instance="pod:9464",'
-                       'backend="cuda:0"}', "value": 73}]}]}]}
+        "interval": "1m", "input_series": [{"series": name, "values": f"{value}x5"} for name, value in series.items()],
+        "promql_expr_test": [{"expr": expression, "eval_time": "3m", "exp_samples": [one]}]}]}
     path = tmp_path / "join.yaml"
     path.write_text(yaml.safe_dump(tests))
     done = subprocess.run([promtool, "test", "rules", path], capture_output=True, text=True,

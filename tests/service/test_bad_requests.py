@@ -268,14 +268,6 @@ def test_a_small_limit_of_bins_holds_for_an_empty_accumulate(start_server):
             expect_error(call, INVALID, "TOO_MANY_BINS", limit=100)
 
 
-def test_a_client_that_understands_compression_gets_plain_replies(client):
-    """Bytes counted are not compressed on the way back: that would cost more than it saves."""
-    metadata = (("grpc-internal-encoding-request", "identity"),)
-    payload = bytes(100_000)
-    response = client.compute(payload, specs.even(65536), metadata=metadata)
-    oracle.check_histogram(response.histogram, payload, specs.even(65536))
-
-
 def test_numbers_that_are_nearly_too_much(client):
     """Doubles at the ends of their range make bins or an error, never a crash."""
     tiny, huge = struct.unpack("<d", struct.pack("<Q", 1))[0], 1.7976931348623157e308

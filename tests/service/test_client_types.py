@@ -112,6 +112,10 @@ def test_statistics(count, server, tmp_path, name, where):
     assert abs(statistics["mean"] - binned.mean()) < 1e-10
     assert abs(statistics["standard_deviation"] - binned.std()) < 1e-10
     assert statistics["quantiles"] == np.quantile(binned, [0.1, 0.9]).tolist()
+    shares = np.array(answer["counts"]) / binned.size
+    assert abs(statistics["entropy_bits"] + (shares * np.log2(shares)).sum()) < 1e-9
+    if name == "u8":
+        assert statistics["mode"] == np.bincount(samples[samples <= 90]).argmax()
 
 
 def test_a_pipe_is_looked_at_twice_where_the_question_needs_it(count):

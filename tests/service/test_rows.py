@@ -321,6 +321,11 @@ def test_chosen_statistics(client):
         statistics = client.compute(payload, spec).histogram.statistics
         fields = {field.name for field, _ in statistics.ListFields()}
         assert fields <= {"minimum", "maximum", "otsu_threshold"}
+        spec.omit_counts = True
+        rows = client.compute(payload, set_rows(spec, windows=50)).rows
+        assert {field.name for field, _ in rows.ListFields()} <= fields | {
+            "row_count", "bin_count", "samples", "below", "above", "ignored", "nan"}
+        assert len(rows.minimum) == rows.row_count
     for value in (0, 7, -1):
         spec = spec_of("u8", statistics=True)
         spec.statistics_only.append(value)

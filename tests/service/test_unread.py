@@ -8,10 +8,12 @@ import grpc
 import pytest
 
 from harness import oracle, specs
-from harness.api import SERVICE, Client, pb
+from harness.api import SERVICE, Client, error_of, pb
 from harness.http2 import SETTING_INITIAL_WINDOW_SIZE, WINDOW_UPDATE, RawConnection, frame
 from harness.specs import random_bytes
+from harness.typed import typed
 from harness.waiting import wait_until
+from test_streams import Feed
 
 MIB = 1 << 20
 LARGE = specs.even(65536, 0, 256, edges=True)  # a reply of a megabyte
@@ -85,10 +87,31 @@ def test_where_there_is_no_room_a_call_is_told_so(small_server):
             try:
                 client.compute(b"x", LARGE)
             except grpc.RpcError as error:
-                detail = pb.Error.FromString(dict(error.trailing_metadata())["histogram-error-bin"])
+                detail = error_of(error)
                 assert detail.reason == "QUEUE_FULL" and detail.retry_after_ms > 0
                 return detail.limit == 32 * MIB
             return False
 
         wait_until(refused_for_its_reply, 60, "a refusal")
         client.compute(b"x")
+
+
+def test_totals_of_idle_streams_leave_room_for_replies(small_server):
+    """A stream holds some megabytes of totals while it is open; all of them together at most 8 MiB."""
+    spec = typed(specs.even(65536, 0, 65536, statistics=True), "u16")
+    with Client(small_server.address) as client:
+        feeds, counted = [Feed() for _ in range(12)], []
+        for feed in feeds:
+            feed.send(pb.AccumulateRequest(spec=spec, chunk=bytes(2), snapshot=True))
+            stream = client.stub.Accumulate(iter(feed), timeout=60)
+            try:
+                assert next(stream).histogram.samples == 1
+                counted.append(stream)
+            except grpc.RpcError as error:
+                assert (error_of(error).reason, error_of(error).limit) == ("QUEUE_FULL", 8 * MIB)
+        assert len(counted) in range(2, 9)
+        oracle.check_histogram(client.compute(b"x", LARGE).histogram, b"x", LARGE)
+        for feed in feeds:
+            feed.half_close()
+        assert all(reply.histogram.samples == 1 for stream in counted for reply in stream)
+    wait_until(lambda: small_server.metrics().value("histsvc_unwritten_reply_bytes") == 0, 60, "nothing held")

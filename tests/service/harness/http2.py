@@ -1,7 +1,7 @@
 """A bare HTTP/2 client on a socket, for what no gRPC library would do: half messages, dead peers.
 
-It knows just enough to begin calls and to cut them off: no flow control (a call sends less than the
-initial window of 64 KiB), header fields as plain literals, and answers seen as frames only.
+RawConnection knows just enough to begin calls and to cut them off: no flow control (a call sends less than
+the initial window of 64 KiB; Windows is for more), header fields as plain literals, answers as frames only.
 """
 
 import socket
