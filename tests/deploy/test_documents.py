@@ -71,11 +71,12 @@ def test_the_table_of_metrics(root, metric_names):
 
 
 @pytest.mark.live
-def test_labels_in_the_table_of_metrics(root, server_bin, tmp_path):
+def test_labels_in_the_table_of_metrics(root, server_bin, promtool, tmp_path):
     server = Server(server_bin, tmp_path, "server", f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}",
                     flags=("--drain-delay", "0")).start()
     _, text = get(f"http://{server.metrics_address}/metrics")
     server.end()
+    subprocess.run([promtool, "check", "metrics"], input=text, check=True, capture_output=True, text=True)
     checked = 0
     for name, labels in metrics_of_operations(root):
         found = re.findall(rf"^histsvc_{name}(?:_bucket)?\{{(.*)\}} ", text, re.M)

@@ -255,12 +255,6 @@ def test_a_chunk_over_the_limit(small):
     assert reply.histogram.samples == 3 << 20
 
 
-def test_a_bin_limit_below_the_default(small):
-    assert len(small.compute(b"x", specs.even(1000)).histogram.counts) == 1000
-    expect_error(lambda: small.compute(b"x", specs.even(1001)), INVALID, "TOO_MANY_BINS",
-                 EVEN + "bin_count", 1000, ["1001"])
-
-
 def test_a_small_limit_of_bins_holds_for_an_empty_accumulate(start_server):
     """The default spec is one bin per value: 256, whether a message came or not."""
     with Client(start_server("--bin-count-max", 100).address) as client:

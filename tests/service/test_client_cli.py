@@ -135,6 +135,14 @@ def test_signed_bytes_have_one_range(histogram, run, tmp_path, options):
         assert here["statistics"]["minimum"] == -120
 
 
+def test_standard_input_of_any_length(histogram, run, start_server, socket_folder):
+    """In process, and by a server on a unix socket."""
+    payload, server = random_bytes(5_000_001), start_server(listen=(f"unix:{socket_folder}/h.sock",))
+    for done in (histogram("-", "--format", "json", input=payload),
+                 run("compute", "-", "--format", "json", stdin=payload, address=server.address)):
+        check_json(json.loads(done.stdout)["histograms"][0], payload, pb.Spec())
+
+
 def test_a_slow_writer_of_a_pipe_in_non_blocking_mode(histogram):
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
@@ -210,7 +218,7 @@ def test_a_pipe_is_counted_with_options_of_the_program_alone(histogram, run):
 
 @pytest.mark.parametrize(("command", "said"), (
     ("count - <&-", "standard input is closed"), ("count /dev/stdin <&-", "/dev/stdin"),
-    ("count /etc/hostname -o /dev/stdout >&-", "/dev/stdout"),
+    ("count /etc/hostname -o /dev/stdout >&-", "/dev/stdout"), ("count /etc/hostname -o /no/such/x", "/no/such/x"),
     *((f"{command} >{output}", f"cannot write to standard output: {error}")
       for command in ("count /etc/hostname", "--help", "completion", "image - <<<'P2 2 1 255 9 8'")
       for output, error in (("&-", "Bad file descriptor"), ("/dev/full", "No space left on device")))))
@@ -312,7 +320,22 @@ def test_each_level_of_a_picture_is_counted(histogram, run, tmp_path, most):
     assert here == there
     want = (samples > levels[7]) * np.uint8(255)
     assert output.read_bytes() == b"P5\n%d 1\n255\n" % len(samples) + want.tobytes()
+    black_and_white = tmp_path / "out.png"
+    run("image", file, "--binarize", black_and_white)
+    [entry] = json.loads(histogram("image", black_and_white, "--format", "json").stdout)["histograms"]
+    assert (entry["counts"][0], entry["counts"][-1]) == ((want == 0).sum(), (want != 0).sum())
     assert most == 255 or f"values {levels[0]} to {levels[-1]}" in histogram("image", file).stdout.decode()
+
+
+def test_a_colour_picture(run, tmp_path):
+    file, samples = tmp_path / "picture", np.frombuffer(random_bytes(64 * 50 * 3), np.uint8)
+    file.write_bytes(b"P6 64 50 255\n" + samples.tobytes())
+    document = json.loads(run("image", file, "--format", "json").stdout)
+    entries = {entry["channel"]: entry for entry in document["histograms"]}
+    for index, name in enumerate(("red", "green", "blue")):
+        assert entries[name]["source"] == f"{file}: {name}"
+        check_json(entries[name], samples[index::3].tobytes(), pb.Spec())
+    assert b"<svg" in run("image", file, "--format", "svg").stdout and b"red" in run("image", file).stdout
 
 
 def test_the_tables_fit_40_columns(histogram, run, tmp_path):

@@ -19,6 +19,13 @@ def test_the_running_server_has_what_was_set(start_server, tmp_path):
     assert (limits.bin_count_max, limits.streams_max) == (21, 23)
 
 
+def test_metrics_can_be_switched_off(start_server):
+    server = start_server(metrics="off")
+    assert server.metrics_address is None and "metrics listening" not in server.stderr()
+    with Client(server.address) as client:
+        client.compute(b"abc")
+
+
 def test_every_size_goes_somewhere_and_describe_shows_where(start_server):
     server = start_server("--backend", "cpu")
     with Client(server.address) as client:

@@ -1,5 +1,4 @@
 """TLS, mutual TLS, tokens, quotas and traces of the real server over real sockets."""
-import socket
 import subprocess
 import time
 
@@ -201,16 +200,6 @@ def test_files_that_cannot_be_used_at_start(server_bin, pki, tmp_path, name):
                                files["server.pem"], "--tls-key", files["server.key"]], capture_output=True, text=True,
                               timeout=60, stdin=subprocess.DEVNULL, env=clean_environment(), check=False)
         assert done.returncode == 1 and str(bad) in done.stderr, (bad, done.stderr)
-
-
-def test_a_client_that_never_ends_its_handshake_does_not_stop_others(start_server, pki):
-    with start_server(*tls_flags(pki)) as server:
-        host, port = server.address.rsplit(":", 1)
-        stuck = [socket.create_connection((host, int(port))) for _ in range(50)]
-        _, stub = secure_stub(server, credentials(pki))
-        assert compute(stub).histogram.samples == 3
-        for s in stuck:
-            s.close()
 
 
 def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, token_file):

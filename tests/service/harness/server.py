@@ -69,7 +69,7 @@ class Server:
         settings = [line.split("=", 1) for line in self.port_file.read_text().split()]
         self.addresses = [value for name, value in settings if name == "address"]
         self.address = self.addresses[0]
-        self.metrics_address = dict(settings)["metrics"]
+        self.metrics_address = dict(settings).get("metrics")
         self.http_address = dict(settings).get("http")
 
     def __enter__(self):
