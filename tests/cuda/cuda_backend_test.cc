@@ -129,6 +129,15 @@ INSTANTIATE_TEST_SUITE_P(
                       BackendMaker{"small_lanes", [] { return Make(Options(1, 1 << 16)); }}),
     BackendMakerName);
 
+// A step counts 4,060 rows of 256 bins, so the last of them has one channel.
+TEST_P(PhasesBackendContractTest, ALoneChannelOfManyIsNoRunOfBytes) {
+  constexpr uint32_t kChannels = 4 * 4060 + 1;
+  for (const size_t pixels : {1024, 1000}) {
+    ExpectExecuted(Samples(SampleType::kU8, pixels * kChannels), PlanOf(SampleType::kU8, 256),
+                   Windows(pixels, 0, kChannels), 1 << 20);
+  }
+}
+
 class CudaBackendTest : public ::testing::Test {
  protected:
   void SetUp() override { HISTOGRAM_SKIP_WITHOUT_GPU(); }

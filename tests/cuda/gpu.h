@@ -1,5 +1,5 @@
-// What the GPU tests share: a device or a reason to skip, a runner of single kernels, and memory for
-// typed samples.
+// What the GPU tests share: a device or a reason to skip, a runner of single kernels, and memory
+// for typed samples.
 #ifndef HISTOGRAM_TESTS_CUDA_GPU_H_
 #define HISTOGRAM_TESTS_CUDA_GPU_H_
 

@@ -1,12 +1,11 @@
 // What an operator must see is logged, not too often.
-#include "server/metrics/server_metrics.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
+#include "server/metrics/server_metrics.h"
 #include "tests/batching/fake_clock.h"
 
 namespace histogram::server {
