@@ -36,10 +36,7 @@ BackendDescription DescribeBackend(const Backend& backend) {
 }
 
 ServerMetrics::ServerMetrics(const MetricsOptions& options, const Clock& clock)
-    : options_(options),
-      clock_(clock),
-      open_files_(opendir("/proc/self/fd"), closedir),
-      statm_(std::fopen("/proc/self/statm", "re"), std::fclose) {
+    : options_(options), clock_(clock), open_files_(opendir("/proc/self/fd"), closedir) {
   CellPlan plan;
   for (size_t method = 0; method < kMethodCount; ++method) {
     for (Cell& cell : requests_[method]) cell = plan.Take();
