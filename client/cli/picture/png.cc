@@ -46,7 +46,7 @@ void OnWrite(png_structp png, png_bytep data, png_size_t size) {
 void OnFlush(png_structp /*png*/) {}
 
 // What the first chunk says.
-struct Header {
+struct PngHeader {
   uint32_t width = 0;
   uint32_t height = 0;
   int depth = 0;
@@ -77,7 +77,7 @@ absl::Status Malformed(absl::string_view what) {
       absl::StrCat("the PNG is malformed: ", what.empty() ? "bad layout" : what));
 }
 
-absl::StatusOr<Header> ReadHeader(absl::string_view bytes) {
+absl::StatusOr<PngHeader> ReadPngHeader(absl::string_view bytes) {
   constexpr size_t kHeaderBytes = 33;  // with the file's signature
   if (bytes.size() < kHeaderBytes || bytes.substr(12, 4) != "IHDR") {
     return Malformed("it has no header");
@@ -85,10 +85,10 @@ absl::StatusOr<Header> ReadHeader(absl::string_view bytes) {
   const auto number = [&](size_t at) {
     return png_get_uint_32(reinterpret_cast<png_const_bytep>(&bytes[at]));
   };
-  return Header{number(16), number(20), bytes[24], bytes[25]};
+  return PngHeader{number(16), number(20), bytes[24], bytes[25]};
 }
 
-std::vector<std::string> NotesOf(const Header& header, bool animated, size_t channels) {
+std::vector<std::string> NotesOf(const PngHeader& header, bool animated, size_t channels) {
   std::vector<std::string> notes;
   if (animated) notes.emplace_back("of the animation only the first picture was counted");
   if (header.colour == PNG_COLOR_TYPE_PALETTE) {
@@ -168,7 +168,7 @@ absl::Status AddRows(png_structp png, png_infop info, bool indexed, Image& image
 }  // namespace
 
 absl::StatusOr<Image> DecodePng(absl::string_view& bytes) {
-  const absl::StatusOr<Header> header = ReadHeader(bytes);
+  const absl::StatusOr<PngHeader> header = ReadPngHeader(bytes);
   if (!header.ok()) return header.status();
   const auto [width, height, depth, colour] = *header;
   if (absl::Status status = CheckPixels(width, height); !status.ok()) return status;
