@@ -39,6 +39,7 @@ LATER_COMMITS_MAX = 250
 
 
 def load(path):
+    """A result; ends the program for one of code that has changed too much since."""
     result = json.loads(path.read_text(encoding="utf-8"))
     code = next((code for name, code in SPEAKS_FOR.items() if path.name.startswith(name)), None)
     later = commits_since(result["commit"].partition("-")[0], code) if code else 0
@@ -521,6 +522,7 @@ BLOCKS = {
     "server CPU of a call": cpu_of_a_call,
     "auto": lambda: beside_the_better(GPU),
     "service rows, H200": lambda: service_rows(GPU),
+    "service rows, two H200s": lambda: service_rows(RESULTS / "nvidia-h200-x2"),
     "service rows, two cores": lambda: service_rows(RESULTS / "cpu-2core"),
     "kernels": kernels,
     "batches": batches,
