@@ -1,7 +1,10 @@
 #include "client/cli/render/progress.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,6 +20,21 @@ std::string TimeLeft(double seconds) {
   if (whole < 60) return absl::StrCat(whole, " s");
   if (whole < 3600) return absl::StrFormat("%d:%02d min", whole / 60, whole % 60);
   return absl::StrFormat("%d:%02d h", whole / 3600, whole / 60 % 60);
+}
+
+// The prompt that follows Ctrl-C begins a line of its own. The signal then ends the program.
+void EndLine(int signal) {
+  (void)!write(STDERR_FILENO, "\n", 1);
+  (void)raise(signal);
+}
+
+// A program that ignores or handles SIGINT goes on to do so.
+void OnInterrupt(void (*before)(int), void (*now)(int)) {
+  struct sigaction action = {};
+  if (sigaction(SIGINT, nullptr, &action) != 0 || action.sa_handler != before) return;
+  action.sa_handler = now;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
 }
 
 }  // namespace
@@ -41,13 +59,16 @@ std::string ProgressLine(absl::string_view name, uint64_t bytes, std::optional<u
 
 void StatusLine::Show(const std::string& line) {
   if (!terminal_.interactive) return;
+  if (!drawn_) OnInterrupt(SIG_DFL, EndLine);
   out_ << "\r\x1b[K" << Truncate(line, static_cast<size_t>(terminal_.columns) - 1, terminal_.utf8)
        << std::flush;
   drawn_ = true;
 }
 
 void StatusLine::Clear() {
-  if (drawn_) out_ << "\r\x1b[K" << std::flush;
+  if (!drawn_) return;
+  out_ << "\r\x1b[K" << std::flush;
+  OnInterrupt(EndLine, SIG_DFL);
   drawn_ = false;
 }
 
