@@ -153,7 +153,7 @@ absl::Status AddRows(png_structp png, png_infop info, bool indexed, Image& image
     return Malformed("");
   }
   image.channels = EmptyChannels(image, ChannelNames(channels));
-  png_bytepp const rows = png_get_rows(png, info);
+  png_byte* const* const rows = png_get_rows(png, info);
   for (size_t y = 0; y < image.height; ++y) {
     const absl::string_view row(reinterpret_cast<const char*>(rows[y]), row_bytes);
     if (!indexed) {
