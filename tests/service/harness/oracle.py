@@ -158,7 +158,7 @@ def check_histogram(histogram, payload, spec):
     else:
         assert len(histogram.edges) == 0
     if spec.statistics and spec.statistics_only:
-        # Which of them are there, test_statistics.py says; a flipped bit may ask for some.
+        # test_rows.py says which of them are there then. A flipped bit may ask for some.
         assert histogram.HasField("statistics")
     elif spec.statistics or spec.quantiles:
         assert histogram.HasField("statistics")
