@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -183,7 +184,8 @@ class Search {
       const size_t part_max =
           static_cast<size_t>(kCollectedShare * static_cast<double>(size())) / parts_;
       const size_t part_room = part_max + kMarkedBlock;
-      const auto keys = std::make_unique_for_overwrite<Bits[]>(part_room * parts_);
+      const std::unique_ptr<Bits[]> keys(new (std::nothrow) Bits[part_room * parts_]);
+      if (keys == nullptr) return all;  // the other way takes less memory
       std::vector<Tally<Bits>> tallies(parts_);
       std::atomic<bool> fits = true;
       ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
