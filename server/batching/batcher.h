@@ -83,8 +83,8 @@ class Batcher {
   //
   // Within Done, Enqueue never counts a job on the calling thread.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
-  // Counts the job on the calling thread, if that may be: kCounted. If not, returns false, and the
-  // job is the caller's as before.
+  // Counts the job on the calling thread, if that may be, as for kCounted. If not, returns false,
+  // and the job is the caller's as before.
   bool Count(Job* job);
   // Takes all these jobs, in order, under one lock, so that batches form of them. Fills the
   // outcomes, as above; none is kCounted. REQUIRES: Count returned false for each.

@@ -23,9 +23,9 @@ namespace histogram::server {
 inline constexpr size_t kCountersKeptMax = 8192;
 
 // The caller owns the job. It keeps the job, its fragments and their bytes alive and unchanged
-// until Done is called or Enqueue returns kCounted. After that the batcher does not touch the job,
-// so Done may delete it or enqueue it again. One exception: a lane that hangs may read the payload,
-// not the job, after Done. The batcher holds payload_owner then.
+// until Done is called or the calling thread has counted it (kCounted). After that the batcher does
+// not touch the job, so Done may delete it or enqueue it again. One exception: a lane that hangs
+// may read the payload, not the job, after Done. The batcher holds payload_owner then.
 class Job {
  public:
   virtual ~Job() = default;
@@ -66,7 +66,7 @@ class Job {
 
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: it was
   // dropped. UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once, unless
-  // Enqueue returned kCounted, without the batcher's lock: on a thread of a backend, on the
+  // the calling thread counted it, without the batcher's lock: on a thread of a backend, on the
   // batcher's thread, or within Enqueue of any job. Done may call Enqueue. It must not block or
   // wait for the batcher.
   virtual void Done(const absl::Status& status) = 0;
