@@ -185,10 +185,20 @@ int RunLoad(char** words) {
     std::atomic<uint64_t> answered{0};
   };
   std::vector<Counter> counters(connections);
-  const auto answered = [&counters] {
-    uint64_t sum = 0;
-    for (const Counter& counter : counters) sum += counter.answered.load();
-    return sum;
+  struct Reading {
+    uint64_t answered = 0;
+    double cpu_seconds = 0;
+    Clock::time_point at;
+  };
+  // Among many threads this one may have to wait for a core in the middle. Then it reads again: the
+  // counts belong to the time, within a millisecond.
+  const auto read = [&counters] {
+    while (true) {
+      Reading reading{.at = Clock::now()};
+      for (const Counter& counter : counters) reading.answered += counter.answered.load();
+      reading.cpu_seconds = CpuSeconds();
+      if (Clock::now() - reading.at < std::chrono::milliseconds(1)) return reading;
+    }
   };
   std::vector<std::thread> threads;
   threads.reserve(connections);
@@ -196,13 +206,12 @@ int RunLoad(char** words) {
     threads.emplace_back([&load, &counter] { Call(load, counter.answered); });
   }
   std::this_thread::sleep_for(std::chrono::duration<double>(warm_up));
-  const uint64_t before = answered();
-  const double cpu_before = CpuSeconds();
-  const Clock::time_point begin = Clock::now();
+  const Reading begin = read();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  const uint64_t requests = answered() - before;
-  const double cpu = CpuSeconds() - cpu_before;
-  const double measured = std::chrono::duration<double>(Clock::now() - begin).count();
+  const Reading end = read();
+  const uint64_t requests = end.answered - begin.answered;
+  const double cpu = end.cpu_seconds - begin.cpu_seconds;
+  const double measured = std::chrono::duration<double>(end.at - begin.at).count();
   load.over.store(true);
   for (std::thread& thread : threads) thread.join();
   std::printf(
