@@ -1,7 +1,7 @@
 """Faults of real servers fire their alerts in a real Prometheus.
 
 `for` is shortened to nothing; the expressions are those that are deployed. Alerts whose faults take hours
-or a GPU are left to promtool (rules_test.yaml has all of them, firing and silent).
+or a GPU are left to promtool (rules.yaml has all of them, firing and silent).
 """
 
 import signal

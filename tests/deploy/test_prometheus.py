@@ -1,5 +1,6 @@
 """deploy/prometheus: the files are valid, every alert is tested and explained."""
 
+import pathlib
 import re
 import subprocess
 
@@ -8,7 +9,6 @@ import yaml
 
 FOLDER = "deploy/prometheus"
 RULES = ("recording", "alerting")
-RULE_TESTS = ("rules_test.yaml", "rules_days_test.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +18,8 @@ def alerts(root):
 
 
 @pytest.fixture(scope="module")
-def rule_tests(root):
-    return [test for name in RULE_TESTS
-            for test in yaml.safe_load((root / "tests/deploy" / name).read_text())["tests"]]
+def cases(root):
+    return yaml.safe_load((root / "tests/deploy/rules.yaml").read_text())
 
 
 def run(*command):
@@ -32,16 +31,51 @@ def test_rules_are_valid(promtool, root):
     run(promtool, "check", "rules", *(root / FOLDER / f"{name}.rules.yaml" for name in RULES))
 
 
-def test_rules_say_what_they_should(promtool, root):
-    run(promtool, "test", "rules", *(root / "tests/deploy" / name for name in RULE_TESTS))
+def with_defaults(series):
+    labels = re.search(r"\{(.*)\}", series)
+    given = labels.group(1).split(",") if labels else []
+    of = [f'{name}="{value}"' for name, value in (("job", "histogram"), ("instance", "a:9464"))
+          if not any(label.startswith(f"{name}=") for label in given)]
+    return f"{series.partition('{')[0]}{{{','.join(of + given)}}}"
 
 
-def test_every_alert_is_tested_both_ways(alerts, rule_tests):
-    fires, silent = set(), set()
-    for test in rule_tests:
-        for check in test.get("alert_rule_test", []):
-            (fires if check["exp_alerts"] else silent).add(check["alertname"])
-    assert fires == silent == set(alerts)
+def filled(text, labels, value):
+    """An annotation for an alert with these labels and this value."""
+    text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels[found.group(1)], text)
+    return re.sub(r"\{\{ \$value[^}]* \}\}", lambda _: value, text)
+
+
+def as_promtool_has_it(case, alerts, every):
+    test = {"name": f"{case.get('alert', '')}: {case['of']}", "interval": every,
+            "input_series": [{"series": with_defaults(series), "values": values}
+                             for series, values in case["series"].items()],
+            "promql_expr_test": [{"expr": series, "eval_time": "30m",
+                                  "exp_samples": [{"labels": series, "value": value}]}
+                                 for series, value in case.get("records", {}).items()]}
+    fires = []
+    if "fires" in case:
+        rule, labels = alerts[case["alert"]], case["labels"]
+        fires = [{"exp_labels": rule["labels"] | labels,
+                  "exp_annotations": {name: filled(text, labels, case.get("value"))
+                                      for name, text in rule["annotations"].items()}}]
+    test["alert_rule_test"] = [{"eval_time": time, "alertname": case["alert"], "exp_alerts": expected}
+                               for key, expected in (("silent", []), ("fires", fires)) for time in case.get(key, ())]
+    return test
+
+
+@pytest.mark.parametrize("every", ["1m", "5m"])
+def test_rules_say_what_they_should(promtool, root, alerts, cases, tmp_path, every):
+    files = [str(root / FOLDER / f"{name}.rules.yaml") for name in RULES]
+    groups = [group["name"] for file in files for group in yaml.safe_load(pathlib.Path(file).read_text())["groups"]]
+    tests = [as_promtool_has_it(case, alerts, every) for case in cases if case.get("every", "1m") == every]
+    (tmp_path / "rules_test.yaml").write_text(yaml.safe_dump({
+        "rule_files": files, "evaluation_interval": every, "group_eval_order": groups, "tests": tests}))
+    run(promtool, "test", "rules", tmp_path / "rules_test.yaml")
+
+
+def test_every_alert_is_tested_both_ways(alerts, cases):
+    assert {case["alert"] for case in cases if "fires" in case} == set(alerts)
+    assert {case["alert"] for case in cases if "silent" in case} == set(alerts)
 
 
 def test_every_alert_has_a_runbook_and_no_runbook_lacks_its_alert(alerts, root, docs_address):
