@@ -15,7 +15,7 @@ from ._gpu_layout import Layout
 from ._gpu_plan import Counter
 from ._result import Edges, Histogram, edges_now
 
-# A counter keeps as much memory for rows.
+# The counter of a larger answer in rows is not used again: its memory goes with the last view.
 _KEPT_BYTES = 16 << 20
 
 
