@@ -264,9 +264,8 @@ def is_plain(array: Array) -> bool:
 
 def in_order(samples: Array) -> Array:
     """The samples in one piece of memory, in native byte order. Copies them only if necessary."""
-    if samples.dtype.isnative and samples.flags.f_contiguous:
-        return samples.ravel(order="K")  # their order does not matter
-    return np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).ravel()
+    native = samples.astype(samples.dtype.newbyteorder("="), copy=False)
+    return native.ravel(order="K")  # their order does not matter
 
 
 def chunks(array: Array) -> Iterator[Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import Array, as_samples, is_on_gpu, is_plain, resolved, unmasked
+from ._arrays import Array, as_samples, in_order, is_on_gpu, is_plain, resolved, unmasked
 from ._count import _threads, place_of
 from ._dates import dates_in, integers
 from ._errors import check_others
@@ -86,7 +86,7 @@ def quantile(
         if axis is not None:
             samples = RowSamples(samples, kind, axis, place)
         elif not is_plain(samples):
-            samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
+            samples = in_order(samples)
     weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
     shares = shares_of(q, 1)
     dtype = shares.dtype.newbyteorder("=")
