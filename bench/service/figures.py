@@ -1,6 +1,9 @@
 """What is made of the rounds of a row: medians, and how well they are known."""
 import math
 
+SELF_SPREAD_MAX = 0.10  # of a sink compared with itself; above, the row says nothing
+CLIENT_BUSY_MAX = 0.9   # of the client's cores; above, the client was the limit
+
 
 def median(values):
     ordered = sorted(values)
@@ -36,3 +39,9 @@ def ratio(samples, others):
 def spread(compared):
     """How far apart the ends of the interval of a ratio are."""
     return round(compared["high"] / compared["low"] - 1, 4) if compared and compared["low"] > 0 else None
+
+
+def void_reason(self_comparison):
+    """Why a row says nothing about any server, or None."""
+    apart = spread(self_comparison)
+    return f"the sink beside itself spreads by {apart:.0%}" if apart is not None and apart > SELF_SPREAD_MAX else None

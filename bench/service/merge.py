@@ -2,8 +2,6 @@
 import json
 from pathlib import Path
 
-from targets import targets_of
-
 SAME = ("device", "commit", "cpu", "cores", "plan")
 
 
@@ -38,10 +36,9 @@ def merge(files):
     order = parts[0]["plan"]["rows"]
     missing = cut_short(parts, order, notes)
     rows = sorted((row for part in parts for row in part["rows"]), key=lambda row: order.index(row["row"]))
-    return {**{key: value for key, value in parts[0].items() if key not in ("rows", "notes", "targets", "part")},
+    return {**{key: value for key, value in parts[0].items() if key not in ("rows", "notes", "part")},
             # Hosts of one kind may have drivers of one release each.
             "driver": ", ".join(sorted({part["driver"] for part in parts})),
             "command": [part["command"] for part in parts], "dates": [part["date"] for part in parts],
             **({"cut_short_before": missing} if missing else {}),
-            "rows": rows, "notes": {name: notes[name] for name in order if name in notes},
-            "targets": targets_of(rows, notes, parts[0]["cores"])}
+            "rows": rows, "notes": {name: notes[name] for name in order if name in notes}}

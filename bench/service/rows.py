@@ -11,16 +11,14 @@ def human(size):
 
 
 class Row:
-    """One kind of load: bytes, or samples of f32 into so many even bins. `timed` rows are also measured at half
-    load, for latency. A turn of large payloads lasts longer, since it has few of them. `new_ranges`: each request
-    has another range."""
+    """One kind of load: bytes, or samples of f32 into so many even bins. A turn of large payloads lasts longer,
+    since it has few of them. `new_ranges`: each request has another range."""
 
     def __init__(self, api, transport, payload, connections, in_flight, float_bins=0, new_ranges=False):
         self.api, self.transport, self.float_bins, self.new_ranges = api, transport, float_bins, new_ranges
         self.payload, self.connections, self.in_flight = payload, connections, in_flight
         size, samples = human(payload).replace(" ", ""), ("-f32-new" if new_ranges else "-f32") if float_bins else ""
         self.name = f"{api.replace('_', '-')}-{transport}{samples}-{size}-x{connections}"
-        self.timed = api == "compute" and transport == "tcp" and not float_bins
         self.turn = 3 if payload >= 16 * MIB else 1
 
 

@@ -32,11 +32,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from figures import median, ratio, spread
+from figures import CLIENT_BUSY_MAX, median, ratio, spread, void_reason
 from merge import merge
 from rows import part_of, rows_of
 from servers import has_peers, on_cores, start_servers
-from targets import CLIENT_BUSY_MAX, print_targets, targets_of, void_reason
 
 ROOT = Path(__file__).resolve().parents[2]
 SINK, AGAIN = ("touch_sink_queues", "cpu"), ("touch_sink_queues_again", "cpu")
@@ -51,7 +50,7 @@ def is_drawn_only(server):
     return server.name in ("null_sink_queues", "touch_sink", "raw_tcp") or server.name.startswith("peer")
 
 
-def load_command(binaries, server, row, seconds, warm_up, rate, certificate):
+def load_command(binaries, server, row, seconds, warm_up, certificate):
     if server.name == "raw_tcp":
         in_flight, reply = (CHUNKS_ON_THEIR_WAY, 1) if row.api == "accumulate" else (row.in_flight, REPLY_BYTES)
         return [binaries / "raw-tcp", "load", server.addresses["tcp"], row.payload, reply, row.connections, in_flight,
@@ -65,20 +64,18 @@ def load_command(binaries, server, row, seconds, warm_up, rate, certificate):
         command += ["--no-verify"]
     if row.transport == "tls":
         command += ["--tls", "--tls-ca", certificate[0], "--tls-server-name", "localhost"]
-    if rate:
-        command += ["--rate", f"{rate:.3f}"]
     return command
 
 
 def measure(command, server, row, seconds, warm_up):
     """One turn of a server: what the client saw, and what it cost the server. None where nothing was answered."""
-    before, switches_before = server.cpu_seconds(), server.context_switches()
+    before = server.cpu_seconds()
     try:
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
                               timeout=30 + 5 * (seconds + warm_up))
     except subprocess.TimeoutExpired:
         raise SystemExit(f"{server.name} ({server.backend}), {row.name}: the client did not come to an end") from None
-    after, switches_after = server.cpu_seconds(), server.context_switches()
+    after = server.cpu_seconds()
     if done.returncode != 0 and "no request was answered" in done.stderr:
         return None
     if done.returncode != 0:
@@ -87,10 +84,7 @@ def measure(command, server, row, seconds, warm_up):
     if sample["errors"]:
         raise SystemExit(f"{server.name}, {row.name}: {sample['errors']} errors: {sample['error_messages']}")
     # The client's process also warms up; what the server spent covers that part of the time too.
-    measured = seconds / (seconds + warm_up)
-    sample["server_cpu_seconds"] = (after - before) * measured
-    if switches_before is not None and switches_after is not None:
-        sample["server_switches"] = max(0, switches_after - switches_before) * measured
+    sample["server_cpu_seconds"] = (after - before) * seconds / (seconds + warm_up)
     return sample
 
 
@@ -98,19 +92,18 @@ class Benchmark:
     def __init__(self, arguments, servers, certificate):
         self.a, self.servers, self.certificate = arguments, servers, certificate
 
-    def turns(self, row, participants, rounds, seconds, rate=0):
+    def turns(self, row, participants, rounds, seconds):
         """So many rounds; the samples of each (server name, backend)."""
         _, client_cores = split_cores(row.connections, not self.a.no_pin)
         samples = {(s.name, s.backend): [] for s in participants}
         for r in range(rounds):
-            progress(f"round {r + 1} of {rounds}{' at half load' if rate else ''}")
+            progress(f"round {r + 1} of {rounds}")
             first = r % len(participants)
             for server in participants[first:] + participants[:first]:
                 if is_drawn_only(server) and r >= self.a.drawn_rounds:
                     continue
                 for turn in (seconds, LONG_TURN * seconds):
-                    command = load_command(Path(self.a.binaries), server, row, turn, self.a.warm_up, rate,
-                                           self.certificate)
+                    command = load_command(Path(self.a.binaries), server, row, turn, self.a.warm_up, self.certificate)
                     if sample := measure(on_cores(client_cores, command), server, row, turn, self.a.warm_up):
                         samples[server.name, server.backend].append(sample)
                         break
@@ -130,28 +123,17 @@ class Benchmark:
             self.turns(row, learners, 1, LEARN_SECONDS)
         speed = self.turns(row, participants, self.a.rounds, self.a.seconds * row.turn)
         rates = {key: [x["requests_per_second"] for x in samples] for key, samples in speed.items()}
-        latency = {}
-        if row.timed and self.a.latency_rounds:
-            timed = [s for s in participants if s.name == "ours" or (s.name, s.backend) in (SINK, AGAIN)]
-            best = max(median(v) for (name, backend), v in rates.items() if name == "ours" and backend != "auto")
-            half = 0.5 * min(best, median(rates[SINK]))
-            latency = self.turns(row, timed, self.a.latency_rounds, self.a.latency_seconds, half)
-        self_comparison, cpu_self_comparison = ratio(rates[AGAIN], rates[SINK]), cpu_ratio(speed, AGAIN, [SINK])
+        self_comparison = ratio(rates[AGAIN], rates[SINK])
         note = {"self_comparison": self_comparison, "spread": spread(self_comparison),
-                "void": void_reason(self_comparison), "cpu_self_comparison": cpu_self_comparison,
-                "cpu_void": void_reason(cpu_self_comparison, "'s CPU time"), "cores": {"servers": server_cores, "client": client_cores}}
-        if latency:
-            note["p99_self_comparison"] = p99_ratio(latency, AGAIN)
-            note["p99_void"] = void_reason(note["p99_self_comparison"])
+                "void": void_reason(self_comparison), "cores": {"servers": server_cores, "client": client_cores}}
         progress("")
-        return [self.result_of(row, server, speed, rates, latency) for server in participants], note
+        return [self.result_of(row, server, speed, rates) for server in participants], note
 
-    def result_of(self, row, server, speed, rates, latency):
+    def result_of(self, row, server, speed, rates):
         key = (server.name, server.backend)
         samples, mine = speed[key], rates[key]
         _, client_cores = split_cores(row.connections, not self.a.no_pin)
         gigabytes = sum(x["requests"] for x in samples) * row.payload / 1e9
-        requests = sum(x["requests"] for x in samples)
         client_cpu = sum(x["client_cpu_seconds"] for x in samples)
         server_cpu = sum(x["server_cpu_seconds"] for x in samples)
         per_gigabyte = lambda seconds: round(seconds / gigabytes, 4) if gigabytes else None
@@ -167,20 +149,12 @@ class Benchmark:
             "client_cpu_busy": round(client_cpu / sum(x["seconds"] for x in samples) / len(client_cores), 3),
             "server_resident_mib": round(server.resident_mib(), 1),
         }
-        if requests and all("server_switches" in x for x in samples):
-            result["server_switches_per_request"] = round(sum(x["server_switches"] for x in samples) / requests, 3)
         if server.name == "ours":
             # The sink's two turns of a round together are less noisy than either.
             result[f"of_{SINK[0]}"] = ratio(mine, [(x + y) / 2 for x, y in zip(rates[SINK], rates[AGAIN])])
             result[f"server_cpu_of_{SINK[0]}"] = cpu_ratio(speed, key, [SINK, AGAIN])
             for other in [k for k in rates if k[0] == "ours" and k[1] != "auto" and server.backend == "auto"]:
                 result[f"of_{other[1]}"] = ratio(mine, rates[other])
-        if key in latency:
-            for name in ("p50_us", "p99_us"):
-                result[name] = round(median([x[name] for x in latency[key]]), 1)
-            result["p99_rounds_us"] = [round(x["p99_us"], 1) for x in latency[key]]
-            if key != SINK:
-                result["p99_of_touch_sink_queues"] = p99_ratio(latency, key)
         return result
 
 
@@ -193,10 +167,6 @@ def cpu_ratio(speed, key, others):
     """The same beside the mean of other servers, round by round."""
     means = [sum(map(cpu_us, together)) / len(others) for together in zip(*(speed[other] for other in others))]
     return ratio([cpu_us(x) for x in speed[key]], means)
-
-
-def p99_ratio(latency, key):
-    return ratio([x["p99_us"] for x in latency[key]], [x["p99_us"] for x in latency[SINK]])
 
 
 def progress(text):
@@ -238,8 +208,7 @@ def machine_fields(binaries):
 
 def plan_of(a, rows):
     """All that is fixed before a run: the same in all its parts."""
-    names = ("backends", "peers", "rounds", "drawn_rounds", "seconds", "warm_up", "latency_rounds", "latency_seconds",
-             "server_flags", "no_pin")
+    names = ("backends", "peers", "rounds", "drawn_rounds", "seconds", "warm_up", "server_flags", "no_pin")
     return {**{name: getattr(a, name) for name in names}, "rows": [row.name for row in rows]}
 
 
@@ -252,8 +221,6 @@ def seconds_of(a, rows):
         drawn = 2 + (row.transport == "tcp") + (len(a.peers.split(",")) if a.peers and has_peers(row) else 0)
         total += turn * ((2 + ours) * a.rounds + drawn * min(a.drawn_rounds, a.rounds))
         total += LEARN_SECONDS if "auto" in a.backends else 0
-        if row.timed:
-            total += (a.latency_seconds + a.warm_up + START_SECONDS) * (2 + ours) * a.latency_rounds
     return total
 
 
@@ -262,7 +229,7 @@ def print_row(results, note):
         beside, cpu_beside = (r.get(f"{of}of_touch_sink_queues") for of in ("", "server_cpu_"))
         print(f"  {r['server']:24s} {r['backend']:6s} {r['requests_per_second']:>10.0f}/s"
               f" ({r['lowest']:.0f} to {r['highest']:.0f}) {r['gbps']:>8.3f} GB/s"
-              f"  p99 {r.get('p99_us', 0):>8.0f} us  cpu {r['server_cpu_us']:>9.2f} us"
+              f"  cpu {r['server_cpu_us']:>9.2f} us"
               + (f"  of the touch sink {beside['median']:.3f} ({beside['low']:.3f} to {beside['high']:.3f})"
                  if beside else "")
               + (f", CPU {cpu_beside['median']:.3f} ({cpu_beside['low']:.3f} to {cpu_beside['high']:.3f})"
@@ -286,8 +253,6 @@ def parse_arguments():
                    help="of what is only drawn: the null sink, stock gRPC, raw TCP, peers")
     p.add_argument("--seconds", type=float, default=0.1, help="measured time of one turn; of 16 MiB payloads 0.3")
     p.add_argument("--warm-up", type=float, default=0.04)
-    p.add_argument("--latency-rounds", type=int, default=3)
-    p.add_argument("--latency-seconds", type=float, default=0.5)
     p.add_argument("--peers", default="", help="Python servers to measure too: numpy, torch; comma-separated")
     p.add_argument("--server-flags", default="", help="more flags for our server")
     p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")
@@ -323,7 +288,7 @@ def main():
     if a.merge:
         result = merge(a.merge)
         Path(a.output or "/dev/stdout").write_text(json.dumps(result, indent=1) + "\n")
-        return print_targets(result["targets"])
+        return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # the servers end with it
     rows = rows_of(a.suite, a.rows)
     chosen = part_of(rows, a.part)
@@ -333,8 +298,6 @@ def main():
     result = {**machine_fields(a.binaries), "command": " ".join(sys.argv), "part": a.part, "plan": plan_of(a, rows),
               "rows": [], "notes": {}}
     run(a, chosen, result)
-    result["targets"] = targets_of(result["rows"], result["notes"], result["cores"])
-    print_targets(result["targets"])
     if a.output:
         Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
         Path(a.output + ".partial").unlink()

@@ -58,19 +58,6 @@ class Server:
         """Of all its threads, those that ended included. /proc/PID/stat has the same in steps of 10 ms: too coarse."""
         return time.clock_gettime((~self.process.pid << 3) | 2)  # the clock that clock_getcpuclockid names
 
-    def context_switches(self):
-        """Of all its threads together; a thread that has ended takes its own along. None where the kernel does
-        not count them."""
-        switches = None
-        for status in Path(f"/proc/{self.process.pid}/task").glob("*/status"):
-            try:
-                counts = re.findall(r"voluntary_ctxt_switches:\s+(\d+)", status.read_text())
-            except OSError:  # the thread has just ended
-                continue
-            if counts:
-                switches = (switches or 0) + sum(map(int, counts))
-        return switches
-
     def keep_to(self, cores):
         """Keeps all its threads, and those that they start, to these cores."""
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
@@ -93,7 +80,7 @@ class Server:
 
 def has_peers(row):
     """Whether the Python peers are measured, too: unary calls over eight connections."""
-    return row.timed and row.connections == 8
+    return (row.api, row.transport, row.float_bins, row.connections) == ("compute", "tcp", 0, 8)
 
 
 def find_descriptor(binaries, folder):
