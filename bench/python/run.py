@@ -7,10 +7,9 @@
 In each round of a row its counters run one after the other; a number is the median over the rounds,
 with the least and the greatest. "library" is the C++ library on the same array between the same
 edges. All count on one thread, and times are CPU time of the thread. A counter whose counts differ
-from numpy's is named with the share of samples that it misplaces. Rows of several threads are in
-wall-clock time: they need a machine that does nothing else. "reading" there is a plain sum of the
-array. Needs bench/python/requirements.txt; without --library there are no rows of the library and
-of reading. Linux only. Takes some 7 minutes.
+from numpy's is named with the share of samples that it misplaces. Needs
+bench/python/requirements.txt; without --library there are no rows of the library. Linux only. Takes
+some 7 minutes.
 """
 
 import argparse
@@ -18,7 +17,6 @@ import ctypes
 import importlib.metadata
 import importlib.util
 import json
-import os
 import platform
 import statistics
 import subprocess
@@ -34,7 +32,6 @@ SECONDS = 0.1  # of each counter, in each round, at least
 LONG = 64 << 20  # bytes
 SHORT = (16, 1000)  # samples
 BINS = (10, 256, 2048, 65536)
-THREAD_ROWS = (("float32", 256), ("float32", 65536), ("float64", 2048), ("uint8", 256))
 PEERS = ("numpy", "boost-histogram", "fast-histogram", "opencv-python-headless")
 
 
@@ -58,33 +55,31 @@ def samples_of(numpy, dtype, distribution, count, bins):
 
 
 class Library:
-    """The C++ library, and plain reading: bench/python/library.cc."""
+    """The C++ library: bench/python/library.cc."""
 
     def __init__(self, path):
         self._calls = ctypes.CDLL(str(path.resolve()))
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         for name, result, arguments in (
             ("plan", pointer, (pointer, size, ctypes.c_char_p)),
-            ("count", None, (pointer, pointer, size, ctypes.c_uint32, pointer)),
-            ("read", ctypes.c_uint64, (pointer, size, ctypes.c_uint32)),
+            ("count", None, (pointer, pointer, size, pointer)),
         ):
             call = getattr(self._calls, f"library_{name}")
             call.restype, call.argtypes = result, arguments
 
-    def counter(self, samples, bins, limits, threads):
-        """A call that counts, and one that reads."""
+    def counter(self, samples, bins, limits):
+        """A call that counts on one thread."""
         import numpy
         kind = f"{samples.dtype.kind}{8 * samples.itemsize}"
         edges = numpy.histogram_bin_edges(numpy.empty(0, samples.dtype), bins, limits).astype(float)
         plan = self._calls.library_plan(edges.ctypes.data, len(edges), kind.encode())
         counts = numpy.empty(bins, numpy.int64)
-        memory = samples.ctypes.data, samples.nbytes
 
         def count():
-            self._calls.library_count(plan, *memory, threads, counts.ctypes.data)
+            self._calls.library_count(plan, samples.ctypes.data, samples.nbytes, counts.ctypes.data)
             return counts
 
-        return count, lambda: self._calls.library_read(*memory, threads)
+        return count
 
 
 def counters(samples, bins, limits):
@@ -109,11 +104,11 @@ def counters(samples, bins, limits):
         yield "opencv", lambda: cv2.calcHist([samples], [0], None, [bins], list(limits)).ravel()
 
 
-def seconds_of(call, seconds, clock=time.thread_time):
-    """Seconds of one call: of this thread's CPU time, unless another clock is given."""
+def seconds_of(call, seconds):
+    """Seconds of this thread's CPU time for one call."""
     call()
-    calls, begin = 0, clock()
-    while (taken := clock() - begin) < seconds:
+    calls, begin = 0, time.thread_time()
+    while (taken := time.thread_time() - begin) < seconds:
         for _ in range(1 if taken > seconds / 20 and calls < 100 else 1 + calls // 10):
             call()
             calls += 1
@@ -143,7 +138,7 @@ def measure(numpy, library):
         samples, limits = samples_of(numpy, dtype, distribution, count, bins)
         calls = dict(counters(samples, bins, limits))
         if library is not None:
-            calls["library"] = library.counter(samples, bins, limits, 1)[0]
+            calls["library"] = library.counter(samples, bins, limits)
         expected = calls["numpy"]()
         wrong = {name: misplaced(numpy, call(), expected) for name, call in calls.items()}
         rates = {name: [] for name in calls}
@@ -162,32 +157,6 @@ def measure(numpy, library):
                 times[name].append(seconds_of(call, SECONDS) * 1e6)
         short.append({"type": "float32", "bins": 100, "samples": count, "microseconds": spread(times)})
     return long, short, measure_quantiles(numpy)
-
-
-def measure_threads(numpy, library):
-    """Rates by the clock on the wall, of one thread, two, four ... up to all cores."""
-    import histogram
-    cores = len(os.sched_getaffinity(0))
-    numbers = sorted({*(1 << k for k in range(cores.bit_length()) if 1 << k <= cores), cores})
-    rows = []
-    for dtype, bins in THREAD_ROWS:
-        print(dtype, bins, "threads", numbers, file=sys.stderr)
-        count = LONG // numpy.dtype(dtype).itemsize
-        samples, limits = samples_of(numpy, dtype, "normal", count, bins)
-        calls = {}
-        for n in numbers:
-            calls["histogram", n] = lambda n=n: histogram.count(samples, bins, limits, threads=n)  # noqa: B023
-            if library is not None:
-                calls["library", n], calls["reading", n] = library.counter(samples, bins, limits, n)
-        rates = {key: [] for key in calls}
-        for _ in range(ROUNDS):
-            for key, call in calls.items():
-                rates[key].append(count / seconds_of(call, SECONDS, time.perf_counter) / 1e9)
-        for n in numbers:
-            of = {name: values for (name, threads), values in rates.items() if threads == n}
-            rows.append({"type": dtype, "bins": bins, "samples": count, "threads": n,
-                         "gigasamples_per_second": spread(of)})
-    return rows
 
 
 def measure_quantiles(numpy):
@@ -235,7 +204,6 @@ def run(options):
         "long": long,
         "short": short,
         "quantiles": quantiles,
-        "several_threads": measure_threads(numpy, library),
     }
 
 
