@@ -5,6 +5,7 @@ import contextlib
 import json
 import pathlib
 import re
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -64,6 +65,14 @@ class Process:
         if self.running():
             self.process.kill()
         return self.process.wait()
+
+    def wait_until_listening(self, port):
+        def listening():
+            assert self.running(), self.output()
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return True
+        wait_until(listening, 60, f"{self.log} to listen")
 
     def output(self):
         return self.log.read_text(errors="replace")

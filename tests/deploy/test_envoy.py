@@ -4,12 +4,11 @@ import contextlib
 import copy
 import json
 import re
-import socket
 import subprocess
 
 import pytest
 from harness.certificates import self_signed
-from processes import Load, Process, check_http_through, free_port, two_servers, wait_for_calls, wait_until
+from processes import Load, Process, check_http_through, free_port, two_servers, wait_for_calls
 
 pytestmark = [pytest.mark.live]
 
@@ -27,12 +26,7 @@ def envoy(proxies, configuration, port, folder):
     path.write_text(json.dumps(configuration))
     with Process([proxies.envoy_program(), "-c", path, "--concurrency", "1", "-l", "warn",
                   "--disable-hot-restart"], folder / "envoy.log") as process:
-        def listening():
-            assert process.running(), process.output()
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return True
-        wait_until(listening, 60, "envoy")
+        process.wait_until_listening(port)
         yield
 
 

@@ -1,9 +1,7 @@
 """deploy/nginx in front of two real servers: calls are spread, TLS works, a restart loses nothing."""
 
-import contextlib
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -45,12 +43,7 @@ def proxy(proxies, servers, tmp_path):
     list_servers()
     subprocess.run([*command, "-t"], check=True)
     with Process(command, folder / "output") as process:
-        def listening():
-            assert process.running(), process.output()
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", tls), 1).close()
-                return True
-        wait_until(listening, 60, "nginx")
+        process.wait_until_listening(tls)
 
         def set_down(down):
             """As scaling.md says: changes the list of servers and has nginx read it again."""
