@@ -45,37 +45,6 @@ __global__ void HoldKernel(uint64_t ns) {
   } while (now - start < ns);
 }
 
-// Every lane reduces into a word of its own, again and again.
-template <bool kOne>
-__global__ void SharedReductionKernel(uint32_t rounds, uint32_t addend, uint64_t* cycles) {
-  extern __shared__ uint32_t words[];
-  const uint32_t lane = threadIdx.x % 32;
-  for (uint32_t i = threadIdx.x; i < 8192; i += blockDim.x) words[i] = 0;
-  __syncthreads();
-  const int64_t start = clock64();
-  for (uint32_t round = 0; round < rounds; ++round) {
-#pragma unroll
-    for (uint32_t i = 0; i < 16; ++i) {
-      atomicAdd(&words[i * 13 * 32 + lane], kOne ? 1U : addend);
-    }
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) cycles[blockIdx.x] = static_cast<uint64_t>(clock64() - start);
-}
-
-template <bool kOne>
-double SharedReductionsPerClock(Harness& harness) {
-  constexpr uint32_t kRounds = 256;
-  auto cycles = cuda::DeviceBuffer::Make(sizeof(uint64_t));
-  Check(cycles.status());
-  SharedReductionKernel<kOne>
-      <<<1, kThreads, 32768, harness.stream()>>>(kRounds, 0x10001, cycles->get<uint64_t>());
-  CheckCuda(cudaStreamSynchronize(harness.stream()), "SharedReductionKernel");
-  uint64_t took = 0;
-  CheckCuda(cudaMemcpy(&took, cycles->get(), sizeof(took), cudaMemcpyDeviceToHost), "cycles");
-  return static_cast<double>(kRounds) * 16 * (kThreads / 32) / static_cast<double>(took);
-}
-
 Ceilings::Read BestRead(Harness& harness, uint64_t bytes) {
   auto out = cuda::DeviceBuffer::Make(sizeof(uint32_t));
   Check(out.status());
@@ -160,8 +129,6 @@ Ceilings MeasureCeilings(Harness& harness, const std::vector<uint64_t>& read_byt
               "host to device");
   }));
   ceilings.null_launch_us = NullLaunchUs(harness);
-  ceilings.shared_add_per_clock = SharedReductionsPerClock<false>(harness);
-  ceilings.shared_increment_per_clock = SharedReductionsPerClock<true>(harness);
   return ceilings;
 }
 

@@ -15,14 +15,11 @@ struct Ceilings {
     double gbps = 0;
     std::string kernel;  // the fastest of three
   };
-  std::map<uint64_t, Read> read;    // by bytes
-  double memory_gbps = 0;           // what the device's memory clock and bus width say
-  double copy_gbps = 0;             // device to device; bytes copied
-  double host_to_device_gbps = 0;   // from pinned memory
-  double null_launch_us = 0;        // plain launch and cudaStreamSynchronize, median
-  double shared_add_per_clock = 0;  // warp instructions a clock and multiprocessor: reductions with
-                                    // an addend, every lane in its own bank
-  double shared_increment_per_clock = 0;  // the same with the addend 1
+  std::map<uint64_t, Read> read;   // by bytes
+  double memory_gbps = 0;          // what the device's memory clock and bus width say
+  double copy_gbps = 0;            // device to device; bytes copied
+  double host_to_device_gbps = 0;  // from pinned memory
+  double null_launch_us = 0;       // plain launch and cudaStreamSynchronize, median
 };
 
 // Keeps the stream busy for so long, so that what is queued behind runs back to back.

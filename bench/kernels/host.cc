@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kLanesMax = 8;
-constexpr size_t kCopies = 3;
+constexpr uint32_t kSpinUsMax = 50;  // as a server's lanes
 
 double ThreadCpuUs() {
   rusage usage{};
@@ -26,46 +26,34 @@ double ThreadCpuUs() {
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-// A lane with batches of one payload, which lies in the lane's pinned memory or, so that a batch
-// does not find its own bytes in the cache, several times in pageable memory.
+// A lane with batches of one payload, which lies in the lane's pinned memory.
 struct LaneBatch {
   std::unique_ptr<cuda::Lane> lane;
   const cuda::CudaKernel* kernel = nullptr;
-  std::vector<std::vector<uint8_t>> copies;
-  std::vector<std::vector<Fragment>> payloads;  // in turn
-  size_t turn = 0;
+  std::vector<Fragment> fragments;
   ValueCounts counts{}, expected{};
   Batch batch;
 
-  void Prepare(PayloadsIn where, uint64_t bytes, uint64_t seed) {
+  void Prepare(uint64_t bytes, uint64_t seed) {
     kernel = bytes <= cuda::kLoneBytesMax     ? cuda::FindKernel("one_block")
              : bytes <= cuda::kMappedBytesMax ? cuda::FindKernel("warp_batch")
                                               : cuda::FindKernel("lane_private");
     const std::vector<uint8_t> payload = testing::MakePayload(Distribution::kUniform, bytes, seed);
     expected = ReferenceCounts(payload);
-    payloads.clear();
-    copies.clear();
-    if (where == PayloadsIn::kPinnedMemory) {
-      payloads.push_back(lane->PinnedFragments(bytes, *kernel));
-      uint64_t at = 0;
-      for (const Fragment& fragment : payloads.front()) {
-        std::copy_n(payload.begin() + static_cast<int64_t>(at), fragment.size(),
-                    const_cast<uint8_t*>(fragment.data()));
-        at += fragment.size();
-      }
-    } else {
-      copies.assign(kCopies, payload);
-      for (const std::vector<uint8_t>& copy : copies) payloads.push_back({Fragment(copy)});
+    fragments = lane->PinnedFragments(bytes, *kernel);
+    uint64_t at = 0;
+    for (const Fragment& fragment : fragments) {
+      std::copy_n(payload.begin() + static_cast<int64_t>(at), fragment.size(),
+                  const_cast<uint8_t*>(fragment.data()));
+      at += fragment.size();
     }
     batch = Batch();
     batch.items.push_back(
-        {.fragments = payloads.front(), .bytes = bytes, .counts = absl::MakeSpan(counts)});
+        {.fragments = fragments, .bytes = bytes, .counts = absl::MakeSpan(counts)});
     batch.bytes = bytes;
   }
 
   void Run() {
-    turn = (turn + 1) % payloads.size();
-    batch.items.front().fragments = payloads[turn];
     Check(lane->Begin(batch, *kernel));
     Check(lane->Wait());
     lane->Finish(batch);
@@ -73,7 +61,7 @@ struct LaneBatch {
 };
 
 HostRow MeasureRow(std::vector<LaneBatch>& lanes, int device, uint64_t bytes, uint32_t count,
-                   uint32_t spin_us_max, double seconds) {
+                   double seconds) {
   std::atomic<uint32_t> ready{0};
   std::atomic<bool> start{false}, stop{false};
   std::vector<std::vector<double>> times(count);
@@ -113,7 +101,6 @@ HostRow MeasureRow(std::vector<LaneBatch>& lanes, int device, uint64_t bytes, ui
   HostRow row;
   row.bytes = bytes;
   row.lanes = count;
-  row.spin_us = spin_us_max;
   row.median_us = Median(all);
   row.p99_us = Percentile(all, 99);
   row.gbps = Gbps(bytes * all.size(), elapsed_us);
@@ -123,24 +110,23 @@ HostRow MeasureRow(std::vector<LaneBatch>& lanes, int device, uint64_t bytes, ui
 
 }  // namespace
 
-std::vector<HostRow> MeasureHost(const Harness& harness, PayloadsIn where, uint32_t spin_us_max,
-                                 double seconds) {
+std::vector<HostRow> MeasureHost(const Harness& harness, double seconds) {
   const auto faults = std::make_shared<cuda::FaultPlan>();
   std::vector<LaneBatch> lanes(kLanesMax);
   for (LaneBatch& lane : lanes) {
     auto made = cuda::Lane::Make({.device = harness.traits(),
                                   .lane_bytes = 64 * kMiB,
                                   .lane_payloads = 4096,
-                                  .spin_us_max = spin_us_max,
+                                  .spin_us_max = kSpinUsMax,
                                   .faults = faults});
     Check(made.status());
     lane.lane = *std::move(made);
   }
   std::vector<HostRow> rows;
   for (const uint64_t bytes : {4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB}) {
-    for (uint32_t i = 0; i < kLanesMax; ++i) lanes[i].Prepare(where, bytes, i + 1);
+    for (uint32_t i = 0; i < kLanesMax; ++i) lanes[i].Prepare(bytes, i + 1);
     for (const uint32_t count : {1U, 2U, 4U, 8U}) {
-      rows.push_back(MeasureRow(lanes, harness.traits().index, bytes, count, spin_us_max, seconds));
+      rows.push_back(MeasureRow(lanes, harness.traits().index, bytes, count, seconds));
     }
   }
   return rows;

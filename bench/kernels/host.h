@@ -1,4 +1,4 @@
-// The host path: from payloads in pinned memory, or anywhere in host memory, to their counts there.
+// The host path: from payloads in pinned memory, where a lane would gather them, to their counts.
 #ifndef HISTOGRAM_BENCH_KERNELS_HOST_H_
 #define HISTOGRAM_BENCH_KERNELS_HOST_H_
 
@@ -8,14 +8,8 @@
 
 namespace histogram::bench {
 
-enum class PayloadsIn {
-  kPinnedMemory,    // where the lane would gather them
-  kPageableMemory,  // as a server receives them: each batch is gathered
-};
-
 // Lanes are threads of their own, as on a server. `seconds` is the time per row.
-std::vector<HostRow> MeasureHost(const Harness& harness, PayloadsIn where, uint32_t spin_us_max,
-                                 double seconds);
+std::vector<HostRow> MeasureHost(const Harness& harness, double seconds);
 
 }  // namespace histogram::bench
 

@@ -157,13 +157,7 @@ int Main(int argc, char** argv) {
   MeasureMatrix(harness, options, results);
   if (absl::StrContains(options.only, "choices")) results.choices = MeasureChoices(harness);
   if (absl::StrContains(options.only, "host")) {
-    const double seconds = options.quick ? 0.15 : 0.4;
-    for (const uint32_t spin_us_max : {50U, 0U}) {
-      const std::vector<HostRow> rows =
-          MeasureHost(harness, PayloadsIn::kPinnedMemory, spin_us_max, seconds);
-      results.host.insert(results.host.end(), rows.begin(), rows.end());
-    }
-    results.gathered = MeasureHost(harness, PayloadsIn::kPageableMemory, 50, seconds);
+    results.host = MeasureHost(harness, options.quick ? 0.15 : 0.4);
   }
   results.targets = JudgeTargets(results);
   PrintSummary(results);

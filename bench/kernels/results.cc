@@ -46,17 +46,16 @@ std::string CeilingsJson(const Ceilings& ceilings) {
   return absl::StrFormat(
       "{\n    \"read_gbps\": {%s},\n    \"read_kernel\": {%s},\n    \"memory_gbps\": %.1f,\n    "
       "\"copy_gbps\": %.1f,\n    "
-      "\"host_to_device_gbps\": %.2f,\n    \"null_launch_us\": %.2f,\n    "
-      "\"shared_add_per_clock\": %.3f,\n    \"shared_increment_per_clock\": %.3f\n  }",
+      "\"host_to_device_gbps\": %.2f,\n    \"null_launch_us\": %.2f\n  }",
       read, names, ceilings.memory_gbps, ceilings.copy_gbps, ceilings.host_to_device_gbps,
-      ceilings.null_launch_us, ceilings.shared_add_per_clock, ceilings.shared_increment_per_clock);
+      ceilings.null_launch_us);
 }
 
 std::string HostJson(const HostRow& row) {
   return absl::StrFormat(
-      "{\"bytes\": %d, \"lanes\": %d, \"spin_us\": %d, \"median_us\": %.2f, \"p99_us\": %.2f, "
-      "\"gbps\": %.2f, \"cpu_us\": %.2f}",
-      row.bytes, row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps, row.cpu_us);
+      "{\"bytes\": %d, \"lanes\": %d, \"median_us\": %.2f, \"p99_us\": %.2f, \"gbps\": %.2f, "
+      "\"cpu_us\": %.2f}",
+      row.bytes, row.lanes, row.median_us, row.p99_us, row.gbps, row.cpu_us);
 }
 
 std::string SizeName(uint64_t bytes) {
@@ -116,10 +115,9 @@ void PrintWorst(const Results& results) {
 
 void PrintHost(const std::vector<HostRow>& rows) {
   for (const HostRow& row : rows) {
-    std::printf(
-        "  %8s  %d lanes  spin %3d us  median %8.2f us  p99 %8.2f us  %6.2f GB/s  cpu %7.2f us\n",
-        SizeName(row.bytes).c_str(), row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps,
-        row.cpu_us);
+    std::printf("  %8s  %d lanes  median %8.2f us  p99 %8.2f us  %6.2f GB/s  cpu %7.2f us\n",
+                SizeName(row.bytes).c_str(), row.lanes, row.median_us, row.p99_us, row.gbps,
+                row.cpu_us);
   }
 }
 
@@ -148,8 +146,7 @@ std::string ToJson(const Results& r) {
                   row.payload_bytes == 0 ? "\"mix\"" : absl::StrCat(row.payload_bytes),
                   Quote(row.distribution), Quote(row.kernel), row.gbps, row.of_bound);
             }),
-      ",\n  \"host\": ", Array(r.host, HostJson),
-      ",\n  \"gathered\": ", Array(r.gathered, HostJson), ",\n  \"choices\": ",
+      ",\n  \"host\": ", Array(r.host, HostJson), ",\n  \"choices\": ",
       Array(r.choices,
             [](const ChoiceRow& row) {
               return absl::StrFormat(
@@ -180,8 +177,6 @@ void PrintSummary(const Results& results) {
   }
   std::printf("copy %.1f GB/s, host to device %.2f GB/s, null launch %.2f us\n", ceilings.copy_gbps,
               ceilings.host_to_device_gbps, ceilings.null_launch_us);
-  std::printf("shared reductions per clock: add %.3f, increment %.3f\n",
-              ceilings.shared_add_per_clock, ceilings.shared_increment_per_clock);
   PrintKernels(results);
   PrintWorst(results);
   std::printf("\nbatches of 256 MiB, worst distribution of each kernel and payload size\n");
@@ -197,8 +192,6 @@ void PrintSummary(const Results& results) {
   }
   std::printf("\nfrom pinned memory to counts on the host\n");
   PrintHost(results.host);
-  std::printf("\nfrom pageable memory, gathered first, to counts on the host\n");
-  PrintHost(results.gathered);
   for (const ChoiceRow& row : results.choices) {
     std::printf("  %8s x %-5d chosen %-14s %8.2f us, best %-14s %8.2f us\n",
                 SizeName(row.payload_bytes).c_str(), row.payloads, row.kernel.c_str(), row.us,

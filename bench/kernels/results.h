@@ -30,7 +30,6 @@ struct BatchRow {
 struct HostRow {
   uint64_t bytes = 0;
   uint32_t lanes = 0;
-  uint32_t spin_us = 0;  // how long a lane polls before it sleeps
   double median_us = 0, p99_us = 0;
   double gbps = 0;
   double cpu_us = 0;  // processor time of the lane's thread per batch
@@ -59,8 +58,7 @@ struct Results {
   Ceilings ceilings;
   std::vector<KernelRow> kernels;
   std::vector<BatchRow> batches;
-  std::vector<HostRow> host;      // from pinned memory
-  std::vector<HostRow> gathered;  // from pageable memory
+  std::vector<HostRow> host;  // from pinned memory
   std::vector<ChoiceRow> choices;
   std::vector<TargetRow> targets;
 };

@@ -78,7 +78,7 @@ std::optional<double> AheadOfCub(const Results& results) {
 
 const HostRow* FindHost(const Results& results, uint64_t bytes, uint32_t lanes) {
   for (const HostRow& row : results.host) {
-    if (row.bytes == bytes && row.lanes == lanes && row.spin_us > 0) return &row;
+    if (row.bytes == bytes && row.lanes == lanes) return &row;
   }
   return nullptr;
 }
@@ -87,9 +87,7 @@ const HostRow* FindHost(const Results& results, uint64_t bytes, uint32_t lanes) 
 std::optional<double> LargeFromHost(const Results& results) {
   std::map<uint64_t, double> best;
   for (const HostRow& row : results.host) {
-    if (row.bytes >= 16 * kMiB && row.spin_us > 0) {
-      best[row.bytes] = std::max(best[row.bytes], row.gbps);
-    }
+    if (row.bytes >= 16 * kMiB) best[row.bytes] = std::max(best[row.bytes], row.gbps);
   }
   std::optional<double> least;
   for (const auto& [bytes, gbps] : best) least = std::min(least.value_or(gbps), gbps);
