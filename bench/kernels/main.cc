@@ -1,9 +1,6 @@
 // bench-kernels: every CUDA kernel against what the machine can do, measured in one run.
 //
 //   bench-kernels [--json FILE] [--commit ID] [--quick] [--only kernels,batches,choices,host]
-//                 [--check-targets]
-//
-// With --check-targets the exit code is 3 where a target (targets.h) is missed.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,7 +22,7 @@ namespace {
 
 struct Options {
   std::string json, commit = "unknown", only = "kernels,batches,choices,host";
-  bool quick = false, check_targets = false;
+  bool quick = false;
 };
 
 Options ParseOptions(int argc, char** argv) {
@@ -35,8 +32,6 @@ Options ParseOptions(int argc, char** argv) {
     const bool has_value = i + 1 < argc;
     if (word == "--quick") {
       options.quick = true;
-    } else if (word == "--check-targets") {
-      options.check_targets = true;
     } else if (word == "--json" && has_value) {
       options.json = argv[++i];
     } else if (word == "--commit" && has_value) {
@@ -45,8 +40,7 @@ Options ParseOptions(int argc, char** argv) {
       options.only = argv[++i];
     } else {
       Die(absl::StrCat("unknown argument '", word,
-                       "'; valid are --json FILE, --commit ID, --only LIST, --quick, "
-                       "--check-targets"));
+                       "'; valid are --json FILE, --commit ID, --only LIST, --quick"));
     }
   }
   return options;
@@ -166,9 +160,7 @@ int Main(int argc, char** argv) {
     file << ToJson(results);
     if (!file.flush()) Die("cannot write " + options.json);
   }
-  const bool missed = std::any_of(results.targets.begin(), results.targets.end(),
-                                  [](const TargetRow& row) { return !row.met; });
-  return options.check_targets && missed ? 3 : 0;
+  return 0;
 }
 
 }  // namespace

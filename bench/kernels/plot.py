@@ -18,8 +18,6 @@ def rows_of(results):
     size = max(int(bytes_) for bytes_ in results["ceilings"]["read_gbps"])
     table = {}
     for row in results["kernels"]:
-        if row.get("bins", 256) != 256:
-            continue
         if row["bytes"] == size or (row.get("prefix") and row["bytes"] > 1 << 20):
             table.setdefault(row["kernel"], {})[row["distribution"]] = row["gbps"]
     return size, table

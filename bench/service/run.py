@@ -94,7 +94,7 @@ class Benchmark:
 
     def turns(self, row, participants, rounds, seconds):
         """So many rounds; the samples of each (server name, backend)."""
-        _, client_cores = split_cores(row.connections, not self.a.no_pin)
+        _, client_cores = split_cores(row.connections)
         samples = {(s.name, s.backend): [] for s in participants}
         for r in range(rounds):
             progress(f"round {r + 1} of {rounds}")
@@ -116,7 +116,7 @@ class Benchmark:
         participants = [s for s in self.servers if row.transport in s.addresses]
         participants = [s for s in participants if not s.name.startswith("peer") or has_peers(row)]
         participants = [s for s in participants if self.a.drawn_rounds > 0 or not is_drawn_only(s)]
-        server_cores, client_cores = split_cores(row.connections, not self.a.no_pin)
+        server_cores, client_cores = split_cores(row.connections)
         for server in participants:
             server.keep_to(server_cores)
         if learners := [s for s in participants if s.backend == "auto"]:
@@ -132,7 +132,7 @@ class Benchmark:
     def result_of(self, row, server, speed, rates):
         key = (server.name, server.backend)
         samples, mine = speed[key], rates[key]
-        _, client_cores = split_cores(row.connections, not self.a.no_pin)
+        _, client_cores = split_cores(row.connections)
         gigabytes = sum(x["requests"] for x in samples) * row.payload / 1e9
         client_cpu = sum(x["client_cpu_seconds"] for x in samples)
         server_cpu = sum(x["server_cpu_seconds"] for x in samples)
@@ -175,10 +175,10 @@ def progress(text):
         print(f"\r\033[K  {text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
-def split_cores(connections, apart=True):
+def split_cores(connections):
     """The cores of the servers, and of the client: two for each connection, at most half of all."""
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2 or not apart:
+    if len(cores) < 2:
         return cores, cores
     half = len(cores) // 2
     each = min(2 * connections, half)
@@ -208,7 +208,7 @@ def machine_fields(binaries):
 
 def plan_of(a, rows):
     """All that is fixed before a run: the same in all its parts."""
-    names = ("backends", "peers", "rounds", "drawn_rounds", "seconds", "warm_up", "server_flags", "no_pin")
+    names = ("backends", "peers", "rounds", "drawn_rounds", "seconds", "warm_up", "server_flags")
     return {**{name: getattr(a, name) for name in names}, "rows": [row.name for row in rows]}
 
 
@@ -255,7 +255,6 @@ def parse_arguments():
     p.add_argument("--warm-up", type=float, default=0.04)
     p.add_argument("--peers", default="", help="Python servers to measure too: numpy, torch; comma-separated")
     p.add_argument("--server-flags", default="", help="more flags for our server")
-    p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")
     p.add_argument("--plan", action="store_true", help="print what would be measured, and end")
     p.add_argument("--merge", nargs="+", metavar="PART", help="write the output file from those of all parts")
     p.add_argument("--output", default="")
@@ -266,7 +265,7 @@ def run(a, rows, result):
     """Measures the rows into `result`, which stands in OUTPUT.partial after each of them."""
     partial = Path(a.output + ".partial") if a.output else None
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
-        cores, _ = split_cores(max(row.connections for row in rows), not a.no_pin)
+        cores, _ = split_cores(max(row.connections for row in rows))
         servers, certificate = start_servers(a, rows, Path(folder), cores)
         try:
             bench = Benchmark(a, servers, certificate)
