@@ -89,7 +89,7 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
     ChoiceRow row;
     row.payload_bytes = shape.payload_bytes;
     row.payloads = shape.payloads;
-    const cuda::CudaKernel* const chosen = cuda::Kernels()[selector.Choose(workload)];
+    const cuda::CudaKernel* const chosen = cuda::Kernels()[selector.Choose(workload).value()];
     std::vector<const cuda::CudaKernel*> kernels;
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
       const bool small_enough = !kernel->slow() || workload.batch_bytes <= 128 * kKiB;

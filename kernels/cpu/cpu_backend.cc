@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -64,11 +65,9 @@ uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
 
 class CpuBackend final : public Backend {
  public:
-  // `kernels` are the selector's candidates, in the same order.
-  CpuBackend(uint32_t lanes, std::vector<const CpuKernel*> kernels, tuning::Selector selector,
-             double typed_ns_per_sample)
-      : kernels_(std::move(kernels)),
-        selector_(std::move(selector)),
+  // The selector's kernels are Kernels().
+  CpuBackend(uint32_t lanes, tuning::Selector selector, double typed_ns_per_sample)
+      : selector_(std::move(selector)),
         costs_(selector_.rows(), {kAssumedNsPerByte, kAssumedNsPerPayload}),
         typed_ns_per_sample_(typed_ns_per_sample) {
     info_.name = kBackendName;
@@ -160,7 +159,9 @@ class CpuBackend final : public Backend {
     // One kernel for the batch, chosen by its mean payload: most bytes of a mixed batch are in
     // large payloads.
     const Workload mean = {.payload_bytes = batch.bytes / std::max<size_t>(1, batch.items.size())};
-    const CpuKernel& kernel = *kernels_[selector_.Choose(mean)];
+    const std::optional<size_t> chosen = selector_.Choose(mean);
+    const CpuKernel& kernel =
+        chosen.has_value() ? Kernels()[*chosen] : DefaultKernel(mean.payload_bytes);
     batch.report.kernel = std::string(kernel.name);
     for (const BatchItem& item : batch.items) {
       std::fill(item.counts.begin(), item.counts.end(), 0);
@@ -199,7 +200,6 @@ class CpuBackend final : public Backend {
   }
 
   BackendInfo info_;
-  const std::vector<const CpuKernel*> kernels_;
   const tuning::Selector selector_;
   const tuning::CostModel costs_;
   const double typed_ns_per_sample_;
@@ -224,7 +224,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
         absl::StrCat("cpu_lanes is ", lanes, "; the limit is ", kLanesMax),
         {.reason = "BAD_OPTION", .field = "cpu_lanes", .limit = kLanesMax, .retry_after_ms = {}});
   }
-  // The selector's candidates: all kernels that run here, or only the forced one.
+  // What is measured: all kernels that run here, or only the forced one.
   std::vector<const CpuKernel*> kernels;
   if (options.force_kernel.empty()) {
     for (const CpuKernel& kernel : Kernels()) {
@@ -235,12 +235,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
     if (!kernel.ok()) return kernel.status();
     kernels.push_back(*kernel);
   }
-  tuning::Selector selector(Candidates(kernels),
+  std::vector<std::string> names;
+  for (const CpuKernel& kernel : Kernels()) names.emplace_back(kernel.name);
+  tuning::Selector selector(names,
                             options.tune ? MeasureTable(kernels) : std::vector<KernelChoice>(),
                             options.force_kernel);
   return std::make_unique<CpuBackend>(
-      lanes, std::move(kernels), std::move(selector),
-      options.tune ? MeasureTypedNsPerSample() : kAssumedNsPerSample);
+      lanes, std::move(selector), options.tune ? MeasureTypedNsPerSample() : kAssumedNsPerSample);
 }
 
 std::vector<KernelInfo> ListCpuKernels() {

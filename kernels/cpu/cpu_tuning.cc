@@ -59,23 +59,13 @@ std::vector<tuning::TuneCell> Cells() {
 
 }  // namespace
 
-std::vector<tuning::Candidate> Candidates(absl::Span<const CpuKernel* const> kernels) {
-  std::vector<tuning::Candidate> candidates;
-  for (const CpuKernel* kernel : kernels) {
-    candidates.push_back({.name = std::string(kernel->name),
-                          .priority = kernel->priority,
-                          .payload_bytes_min = kernel->bytes_min});
-  }
-  return candidates;
-}
-
 std::vector<KernelChoice> MeasureTable(absl::Span<const CpuKernel* const> kernels,
                                        uint32_t tune_ms_max) {
   const std::vector<uint8_t> bytes = tuning::MixedBytes(kBytesMax);
   const auto end = Clock::now() + std::chrono::milliseconds(tune_ms_max);
-  tuning::TuneOptions options;
-  options.budget_ns = uint64_t{tune_ms_max} * 1'000'000;
-  return tuning::Tune(kBackendName, Candidates(kernels), Cells(), options,
+  std::vector<std::string> names;
+  for (const CpuKernel* kernel : kernels) names.emplace_back(kernel->name);
+  return tuning::Tune(kBackendName, names, Cells(), uint64_t{tune_ms_max} * 1'000'000,
                       [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
                         if (Clock::now() >= end) return absl::CancelledError("out of time");
                         return MeasureNs(*kernels[candidate], bytes, workload.payload_bytes);

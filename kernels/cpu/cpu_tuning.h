@@ -8,16 +8,13 @@
 #include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/tuning/selector.h"
 
 namespace histogram::cpu {
 
 inline constexpr uint32_t kTuneMsMax = 150;  // the most time that a start takes for measuring
 
-// The kernels as candidates of a selector, in the same order.
-std::vector<tuning::Candidate> Candidates(absl::Span<const CpuKernel* const> kernels);
-
-// A row for each size of payload. Those that `tune_ms_max` leaves no time for are missing.
+// A row for each size of payload, of kernels in the registry's order. Those that `tune_ms_max`
+// leaves no time for are missing.
 std::vector<KernelChoice> MeasureTable(absl::Span<const CpuKernel* const> kernels,
                                        uint32_t tune_ms_max = kTuneMsMax);
 

@@ -12,11 +12,11 @@ namespace {
 bool Always() { return true; }
 
 constexpr CpuKernel kKernels[] = {
-    {"scalar", "one byte at a time into one table", CountScalar, Always, 0, 0},
+    {"scalar", "one byte at a time into one table", CountScalar, Always, 0},
     {"runs8", "eight bytes at a time into eight tables; a run of 256 equal bytes in one addition",
-     CountRuns8, Always, 20, 2048},
+     CountRuns8, Always, 2048},
     {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
-     HasAvx512Counting, 40, 512},
+     HasAvx512Counting, 512},
 };
 
 }  // namespace
@@ -33,9 +33,7 @@ const CpuKernel* FindKernel(std::string_view name) {
 const CpuKernel& DefaultKernel(uint64_t bytes) {
   const CpuKernel* best = &kKernels[0];
   for (const CpuKernel& kernel : kKernels) {
-    if (kernel.bytes_min <= bytes && kernel.priority > best->priority && kernel.supported()) {
-      best = &kernel;
-    }
+    if (kernel.bytes_min <= bytes && kernel.supported()) best = &kernel;
   }
   return *best;
 }

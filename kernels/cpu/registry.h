@@ -23,13 +23,12 @@ struct CpuKernel {
   CountBytes* count;
   // Whether this processor and operating system can run it.
   bool (*supported)();
-  // Without measurements, the supported kernel of the highest priority with bytes_min <= the
-  // payload's bytes is chosen. For fewer bytes its setup does not pay.
-  int priority;
+  // Without measurements, the last supported kernel with bytes_min <= the payload's bytes is
+  // chosen. For fewer bytes its setup does not pay.
   uint64_t bytes_min;
 };
 
-// All kernels, by ascending priority. The first one runs anywhere and has bytes_min 0.
+// All kernels, the preferred one last. The first one runs anywhere and has bytes_min 0.
 std::span<const CpuKernel> Kernels();
 
 // The kernel of that name, supported or not; nullptr for an unknown one.

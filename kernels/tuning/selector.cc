@@ -20,46 +20,30 @@ bool Serves(const KernelChoice& row, const Workload& workload) {
 
 }  // namespace
 
-Selector::Selector(std::vector<Candidate> candidates, std::vector<KernelChoice> rows,
-                   std::string_view forced)
-    : candidates_(std::move(candidates)) {
-  if (!forced.empty()) forced_ = Find(forced);
+Selector::Selector(absl::Span<const std::string> kernels, std::vector<KernelChoice> rows,
+                   std::string_view forced) {
+  const auto find = [kernels](std::string_view name) {
+    const auto found = std::find(kernels.begin(), kernels.end(), name);
+    assert(found != kernels.end());
+    return static_cast<size_t>(found - kernels.begin());
+  };
+  if (!forced.empty()) forced_ = find(forced);
   std::stable_sort(rows.begin(), rows.end(), [](const KernelChoice& a, const KernelChoice& b) {
     return Limits(a) < Limits(b);
   });
   for (KernelChoice& row : rows) {
-    const std::optional<size_t> candidate = Find(row.kernel);
-    assert(candidate.has_value());
-    if (forced_.has_value() && candidate != forced_) continue;
+    if (!forced.empty() && row.kernel != forced) continue;
+    row_kernels_.push_back(find(row.kernel));
     rows_.push_back(std::move(row));
-    row_candidates_.push_back(*candidate);
   }
 }
 
-size_t Selector::Choose(const Workload& workload) const {
-  if (forced_.has_value()) return *forced_;
+std::optional<size_t> Selector::Choose(const Workload& workload) const {
+  if (forced_.has_value()) return forced_;
   for (size_t i = 0; i < rows_.size(); ++i) {
-    if (Serves(rows_[i], workload)) return row_candidates_[i];
-  }
-  return ByPriority(workload);
-}
-
-std::optional<size_t> Selector::Find(std::string_view name) const {
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    if (candidates_[i].name == name) return i;
+    if (Serves(rows_[i], workload)) return row_kernels_[i];
   }
   return std::nullopt;
-}
-
-size_t Selector::ByPriority(const Workload& workload) const {
-  std::optional<size_t> best;
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    const Candidate& candidate = candidates_[i];
-    if (workload.payload_bytes < candidate.payload_bytes_min) continue;
-    if (!best.has_value() || candidate.priority > candidates_[*best].priority) best = i;
-  }
-  assert(best.has_value());
-  return *best;
 }
 
 CostModel::CostModel(absl::Span<const KernelChoice> rows, const Assumption& assumption) {

@@ -1,5 +1,5 @@
 // Chooses the kernel for a workload: what was forced, else what measured cheapest for workloads of
-// its kind, else the kernel of the highest priority.
+// its kind.
 //
 // Used by every backend. A Selector is immutable after it is made: share it between threads freely.
 #ifndef HISTOGRAM_KERNELS_TUNING_SELECTOR_H_
@@ -18,35 +18,23 @@
 
 namespace histogram::tuning {
 
-// A kernel that this device can run.
-struct Candidate {
-  std::string name;
-  int priority = 0;                // without measurements the highest that fits is taken
-  uint64_t payload_bytes_min = 0;  // without measurements: of smaller payloads it is not the best
-};
-
 class Selector {
  public:
   // `rows` is the dispatch table: a row serves the workloads within all of its limits, the one with
-  // the tightest limits first. `forced`: the name of the candidate to choose always; empty for
-  // none. REQUIRES: each row's kernel, and forced, is a candidate; without forced, one of the
-  // candidates has payload_bytes_min 0.
-  Selector(std::vector<Candidate> candidates, std::vector<KernelChoice> rows,
+  // the tightest limits first. `kernels`: names. `forced`: that of the kernel to choose always;
+  // empty for none. REQUIRES: each row's kernel, and forced, is one of them.
+  Selector(absl::Span<const std::string> kernels, std::vector<KernelChoice> rows,
            std::string_view forced = {});
 
-  // The index of the candidate for `workload`.
-  size_t Choose(const Workload& workload) const;
+  // The index of the kernel for `workload`; nullopt if no row serves it.
+  std::optional<size_t> Choose(const Workload& workload) const;
 
-  // The rows in use, the tightest first; of a forced candidate only its own.
+  // The rows in use, the tightest first; of a forced kernel only its own.
   const std::vector<KernelChoice>& rows() const { return rows_; }
 
  private:
-  std::optional<size_t> Find(std::string_view name) const;
-  size_t ByPriority(const Workload& workload) const;
-
-  std::vector<Candidate> candidates_;
   std::vector<KernelChoice> rows_;
-  std::vector<size_t> row_candidates_;  // candidate of each row
+  std::vector<size_t> row_kernels_;  // the index of each row's kernel
   std::optional<size_t> forced_;
 };
 

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,47 +14,19 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/backend.h"
-#include "kernels/tuning/selector.h"
 #include "kernels/workload.h"
 
 namespace histogram::tuning {
-
-// How the cheapest candidate is searched for.
-struct TunerOptions {
-  uint32_t first_round = 4;  // measurements of each candidate in the first round
-  uint32_t last_round = 12;  // of each of the last two
-  // A candidate whose cost exceeds this many times the least cost of all is dropped. After the
-  // first measurement, which may be noise, the square of this factor applies.
-  double hopeless_factor = 4;
-  // Candidates come in order of preference: a later one must be cheaper than an earlier one by this
-  // part, or noise would decide between equals, differently each time.
-  double margin = 0.02;
-  // Ends the search once the costs reported add up to it and every candidate had its first chance.
-  uint64_t budget_ns = UINT64_MAX;
-};
-
-struct Cheapest {
-  size_t candidate = 0;
-  uint64_t cost_ns = 0;
-};
-// What a run of `candidate` costs, in nanoseconds. An error means that it cannot do the work: it is
-// never measured or chosen again. But kCancelled: no time is left, and the search ends.
-using MeasureOne = absl::FunctionRef<absl::StatusOr<uint64_t>(size_t candidate)>;
-// Finds the cheapest of a few candidates from noisy costs, by successive halving; nullopt if none
-// could be measured. Each round measures every candidate that is left equally often, twice as often
-// as the round before, and keeps the better half; a hopeless candidate is dropped at once. The cost
-// of a candidate is the lower quartile of its times: noise only adds time, so the mean is too
-// pessimistic, and the minimum too optimistic.
-std::optional<Cheapest> FindCheapest(size_t candidates, const TunerOptions& options,
-                                     MeasureOne measure);
 
 // A kind of workload: the limits of its row in the table, and the workload that stands for it.
 struct TuneCell {
   Workload measured;
   uint64_t payload_bytes_max = 0;
   uint32_t payloads_max = 0;
-  // Instead of TuneOptions::tuner's, where this kind is measured with more noise or less.
-  std::optional<TunerOptions> tuner;
+  uint32_t runs = 24;  // the most measurements of a candidate
+  // A less preferred candidate must be cheaper than a preferred one by this part, or noise would
+  // decide between equals, differently each time.
+  double margin = 0.02;
 };
 
 // What kernels are measured on: a quarter each of random bytes, letters, two values in turn, and
@@ -63,19 +34,25 @@ struct TuneCell {
 inline constexpr size_t kStretchBytes = 16384, kStretches = 4;
 std::vector<uint8_t> MixedBytes(size_t bytes);
 
-// The same on a batch of this shape. kCancelled ends tuning with what it knows.
+// What a run of `candidate` on a batch of this shape costs, in nanoseconds. An error means that it
+// cannot do the work: it is not measured again for this cell, and not chosen. But kCancelled: no
+// time is left, and tuning ends with what it knows.
 using Measure = absl::FunctionRef<absl::StatusOr<uint64_t>(size_t candidate, const Workload&)>;
 
-struct TuneOptions {
-  TunerOptions tuner;                  // budget_ns is set by Tune
-  uint64_t budget_ns = 1'000'000'000;  // of measured time, over all cells
-};
-
-// One row a cell, in the order of `cells`. A cell of which nothing was measured gets none. Cells of
-// growing size show slow candidates while they are still cheap to measure: Tune skips a candidate
-// that, extrapolated from smaller cells, would exceed the cell's part of the budget.
-std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const Candidate> candidates,
-                               absl::Span<const TuneCell> cells, const TuneOptions& options,
+// One row a cell, in the order of `cells`. A cell of which nothing was measured gets none.
+// `candidates`: their names, the preferred one last. `budget_ns`: the time to measure for, over all
+// cells.
+//
+// In a cell candidates take turns, so that a disturbance hits all alike; once the cell's part of
+// the budget is used up, only those run that have not yet run. The cost of a candidate is the lower
+// quartile of its times: noise only adds time, so the mean is too pessimistic, and the minimum too
+// optimistic. A candidate misses its turn while its cost is hopeless: the more often it was
+// measured, the less it may be above the least.
+//
+// Cells of growing size show slow candidates while they are still cheap to measure: a candidate
+// that, extrapolated from smaller cells, would exceed the cell's part of the budget is left out.
+std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const std::string> candidates,
+                               absl::Span<const TuneCell> cells, uint64_t budget_ns,
                                Measure measure);
 
 }  // namespace histogram::tuning

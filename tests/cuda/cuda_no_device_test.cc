@@ -77,16 +77,16 @@ TEST(CudaNoDeviceTest, SmallBatchesAreChosenForByWhatResemblesThem) {
   const BackendOptions options;
   std::vector<KernelChoice> rows;
   std::vector<tuning::TuneCell> cells = cuda::TuningCells(options);
-  std::vector<tuning::Candidate> candidates;  // one for each cell
+  std::vector<std::string> kernels;  // one for each cell
   for (size_t i = 0; i < cells.size(); ++i) {
-    candidates.push_back({absl::StrCat(i), static_cast<int>(i)});
+    kernels.push_back(absl::StrCat(i));
     rows.push_back({.backend = "cuda:0",
                     .bin_count_max = kBinCountMax,
                     .payload_bytes_max = cells[i].payload_bytes_max,
                     .payloads_max = cells[i].payloads_max,
-                    .kernel = candidates.back().name});
+                    .kernel = kernels.back()});
   }
-  const tuning::Selector selector(candidates, rows);
+  const tuning::Selector selector(kernels, rows);
   constexpr struct {
     uint64_t bytes;
     uint32_t count, least, most;  // payloads of the cell that decides
@@ -98,7 +98,7 @@ TEST(CudaNoDeviceTest, SmallBatchesAreChosenForByWhatResemblesThem) {
     workload.payload_bytes = batch.bytes;
     workload.payload_count = batch.count;
     workload.batch_bytes = batch.bytes * batch.count;
-    const Workload& decides = cells[selector.Choose(workload)].measured;
+    const Workload& decides = cells[selector.Choose(workload).value()].measured;
     EXPECT_GE(decides.payload_count, batch.least) << batch.bytes << " x " << batch.count;
     EXPECT_LE(decides.payload_count, batch.most) << batch.bytes << " x " << batch.count;
     EXPECT_GE(decides.payload_bytes, batch.bytes) << batch.bytes << " x " << batch.count;

@@ -186,12 +186,9 @@ TEST(RegistryTest, IsWellFormed) {
   EXPECT_TRUE(Kernels()[0].supported());
   EXPECT_EQ(Kernels()[0].bytes_min, 0U);
   std::set<std::string_view> names;
-  int previous = -1;
   for (const CpuKernel& kernel : Kernels()) {
     EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name << " is there twice";
     EXPECT_FALSE(kernel.summary.empty());
-    EXPECT_GT(kernel.priority, previous);
-    previous = kernel.priority;
     EXPECT_EQ(FindKernel(kernel.name), &kernel);
   }
 }
@@ -203,7 +200,7 @@ TEST(RegistryTest, DefaultIsSupportedAndPays) {
     EXPECT_TRUE(kernel.supported());
     EXPECT_LE(kernel.bytes_min, bytes);
   }
-  EXPECT_GT(DefaultKernel(uint64_t{1} << 20).priority, DefaultKernel(10).priority);
+  EXPECT_GT(&DefaultKernel(uint64_t{1} << 20), &DefaultKernel(10));
 }
 
 }  // namespace

@@ -38,7 +38,9 @@ constexpr Many kMany[] = {{kKiB / 4, 1024},   {kKiB, 64, 64},  {kKiB, 1024},
 // noise. On an H200 the worst of the choices costs 0.27 of the 3 % or 1 us that are allowed
 // (50472e8, bench-kernels --only choices).
 constexpr uint64_t kQuietBytesMax = 1024 * kKiB;
-constexpr tuning::TunerOptions kQuiet = {.first_round = 8, .last_round = 24, .margin = 0.02};
+constexpr uint32_t kQuietRuns = 48;
+// PCIe decides larger batches: what is left to tell kernels apart is smaller than its noise.
+constexpr double kNoisyMargin = 0.06;
 
 // The time of a batch without its gathering. All kernels gather alike, and of a large batch
 // gathering takes most of the time: its noise would decide between them.
@@ -86,7 +88,11 @@ std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options) {
     cell.measured.batch_bytes = bytes * count;
     cell.payload_bytes_max = std::min(reach, options.cuda_lane_bytes);
     cell.payloads_max = payloads_max;
-    if (cell.measured.batch_bytes <= kQuietBytesMax) cell.tuner = kQuiet;
+    if (cell.measured.batch_bytes <= kQuietBytesMax) {
+      cell.runs = kQuietRuns;
+    } else {
+      cell.margin = kNoisyMargin;
+    }
     cells.push_back(cell);
   };
   // A row reaches to its own size, where kernels have their limits, and the last to the lane's.
@@ -115,14 +121,10 @@ double MeasureGatherNsPerByte(Lane& lane) {
   return static_cast<double>(NowNs() - start) / static_cast<double>(kCopies * kBytes);
 }
 
-std::vector<tuning::Candidate> Candidates() {
-  std::vector<tuning::Candidate> candidates;
-  for (const CudaKernel* kernel : Kernels()) {
-    // Ours come last in the registry and first in preference.
-    candidates.push_back(
-        {.name = std::string(kernel->name()), .priority = static_cast<int>(candidates.size())});
-  }
-  return candidates;
+std::vector<std::string> Candidates() {
+  std::vector<std::string> names;
+  for (const CudaKernel* kernel : Kernels()) names.emplace_back(kernel->name());
+  return names;
 }
 
 std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options) {
@@ -148,12 +150,8 @@ std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const Backen
   const std::vector<uint8_t> sample = tuning::MixedBytes(options.cuda_lane_bytes);
   const uint64_t deadline_ns = NowNs() + kTuneNsMax;
   const std::vector<tuning::TuneCell> cells = TuningCells(options);
-  tuning::TuneOptions tune_options;
-  tune_options.budget_ns = kTuneNsMax;
-  // PCIe decides large batches: what is left to tell kernels apart is smaller than its noise.
-  tune_options.tuner.margin = 0.06;
   std::vector<KernelChoice> rows =
-      tuning::Tune(backend, Candidates(), cells, tune_options,
+      tuning::Tune(backend, Candidates(), cells, kTuneNsMax,
                    [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
                      if (NowNs() >= deadline_ns) return absl::CancelledError("out of time");
                      return MeasureShapeNs(lane, sample, *Kernels()[candidate], workload);

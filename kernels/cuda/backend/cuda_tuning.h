@@ -10,13 +10,12 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend_factory.h"
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/tuning/selector.h"
 #include "kernels/tuning/tune.h"
 
 namespace histogram::cuda {
 
-// In the order of Kernels().
-std::vector<tuning::Candidate> Candidates();
+// The names of Kernels(). Ours are last, and preferred.
+std::vector<std::string> Candidates();
 
 // The kinds of batches that are measured at start.
 std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options);

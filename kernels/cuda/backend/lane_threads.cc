@@ -59,7 +59,7 @@ const CudaKernel& ChooseKernel(const LanesShared& shared, const Batch& batch) {
   for (const BatchItem& item : batch.items) {
     workload.payload_bytes = std::max(workload.payload_bytes, item.bytes);
   }
-  return *Kernels()[shared.selector->Choose(workload)];
+  return *Kernels()[shared.selector->Choose(workload).value()];
 }
 
 // Whether all items have the first one's plan.
