@@ -1,4 +1,5 @@
-// Finds the samples at given ranks without sorting all samples. Exact quantiles need them.
+// Finds the samples at given ranks without sorting all samples. Exact quantiles need them. Few
+// samples are searched as a row is (row_ranks.h).
 //
 // Each sample has an integer key that orders as the sample does. With AVX-512, few ranks take one
 // pass: some samples tell between which keys those at the ranks lie. The pass counts the samples up

@@ -15,10 +15,6 @@
 
 namespace histogram::internal {
 
-// The most samples of a row that is sorted into buckets: those of f32 take 256 KiB. Not measured
-// apart.
-inline constexpr size_t kRowSamplesMax = size_t{1} << 16;
-
 // Writes the sample at rank r of row i to place r * rows + i of `out`, which has a place for each.
 // Where a row has a NaN, each of its places gets a NaN. -0.0 becomes 0.0. `threads`: the most to
 // use; 0: UsableCores(). REQUIRES: samples.size() is rows * length samples, length > 0; ranks

@@ -116,6 +116,7 @@ template <typename B, Ordered kOrdered, int kMantissaBits = 0>
 struct Keyed {
   using Bits = B;
   static constexpr int kBits = sizeof(B) * 8;
+  static constexpr bool kIsFloat = kOrdered == Ordered::kFloat;
   static constexpr B kSign = static_cast<B>(B{1} << (kBits - 1));
 
   HISTOGRAM_INLINE static inline B KeyOf(B bits) {

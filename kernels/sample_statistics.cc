@@ -4,7 +4,6 @@
 #include <array>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <type_traits>
 
@@ -12,7 +11,6 @@
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
 #include "kernels/quantile.h"
-#include "kernels/row_ranks.h"
 #include "kernels/sample.h"
 #include "kernels/weights.h"
 
@@ -106,27 +104,6 @@ double Distance(C x, C lower, double scale) {
   }
 }
 
-// The samples at the ranks, which ascend, as doubles.
-std::vector<double> ValuesAtRanks(std::span<const std::byte> samples, SampleType type, bool nan,
-                                  std::span<const uint64_t> ranks) {
-  const size_t size = SampleBytes(type), count = samples.size() / size;
-  std::vector<double> values;
-  if (nan || count > internal::kRowSamplesMax) {
-    for (const uint64_t key : internal::KeysAtRanks(samples, type, ranks, 1)) {
-      values.push_back(internal::ValueOfBits(internal::BitsOfKey(key, type), type));
-    }
-    return values;
-  }
-  std::vector<std::byte> found(ranks.size() * size);
-  internal::SamplesAtRanksOfRows(samples, type, count, ranks, 1, found);
-  for (size_t i = 0; i < found.size(); i += size) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, found.data() + i, size);
-    values.push_back(internal::ValueOfBits(bits, type));
-  }
-  return values;
-}
-
 // Median and quantiles of the samples in bins.
 void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histogram& histogram,
               std::span<const double> quantiles, Statistics& out) {
@@ -135,12 +112,12 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
   // In ascending order the samples below come first, then those in bins.
   std::vector<uint64_t> ranks = {(total - 1) / 2, total / 2};
   internal::AppendRanks(total, quantiles, ranks);
-  std::vector<uint64_t> of_all = ranks;
-  for (uint64_t& rank : of_all) rank += histogram.below;
-  const std::vector<double> values = ValuesAtRanks(samples, plan.type(), histogram.nan > 0, of_all);
+  for (uint64_t& rank : ranks) rank += histogram.below;
+  const std::vector<uint64_t> keys = internal::KeysAtRanks(samples, plan.type(), ranks, 1);
   const auto at = [&](uint64_t rank) {
-    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
-    return values[static_cast<size_t>(found - ranks.begin())];
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank + histogram.below);
+    const uint64_t key = keys[static_cast<size_t>(found - ranks.begin())];
+    return internal::ValueOfBits(internal::BitsOfKey(key, plan.type()), plan.type());
   };
   out.median = std::midpoint(at((total - 1) / 2), at(total / 2));
   for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));

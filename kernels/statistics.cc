@@ -37,20 +37,6 @@ class Wide {
     return product;
   }
 
-  // The distance |a - b|.
-  friend Wide Distance(const Wide& a, const Wide& b) {
-    const Wide& larger = a < b ? b : a;
-    const Wide& smaller = a < b ? a : b;
-    Wide result(0);
-    uint64_t borrow = 0;
-    for (size_t i = 0; i < kLimbs; ++i) {
-      const uint64_t difference = uint64_t{larger.limbs_[i]} - smaller.limbs_[i] - borrow;
-      result.limbs_[i] = static_cast<uint32_t>(difference);
-      borrow = difference >> 63;
-    }
-    return result;
-  }
-
   friend bool operator<(const Wide& a, const Wide& b) {
     return std::lexicographical_compare(a.limbs_.rbegin(), a.limbs_.rend(), b.limbs_.rbegin(),
                                         b.limbs_.rend());
@@ -62,7 +48,8 @@ class Wide {
 };
 
 // With N samples of sum S, of which n of sum s are <= t, the between-class variance is
-// (s N - S n)² / (n (N - n)), divided by N². Fractions that differ clearly are compared in floating
+// (S n - s N)² / (n (N - n)), divided by N². S n >= s N, and for N < 2^61 the difference, if not
+// the products, has 128 bits. Fractions that differ clearly are compared in floating
 // point, close ones exactly. So the smallest of equally good thresholds wins. REQUIRES: the weights
 // are of bytes, ascend, and add up to `total`.
 std::optional<double> OtsuThreshold(std::span<const internal::Weight> weights, uint64_t total) {
@@ -74,14 +61,11 @@ std::optional<double> OtsuThreshold(std::span<const internal::Weight> weights, u
   };
   uint128 all = 0;  // their sum
   for (const auto& [value, count] : weights) all += uint128{count} * static_cast<uint32_t>(value);
-  const auto numerator = [&](const Split& split) {
-    return Distance(Wide(split.sum) * Wide(total), Wide(all) * Wide(split.count));
-  };
   const auto greater = [&](const Split& a, const Split& b) {
     const long double margin = 1e-12L * (a.variance + b.variance);
     if (a.variance > b.variance + margin) return true;
     if (b.variance > a.variance + margin) return false;
-    const Wide of_a = numerator(a), of_b = numerator(b);
+    const Wide of_a(all * a.count - a.sum * total), of_b(all * b.count - b.sum * total);
     return of_b * of_b * Wide(a.count) * Wide(total - a.count) <
            of_a * of_a * Wide(b.count) * Wide(total - b.count);
   };

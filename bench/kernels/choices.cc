@@ -7,6 +7,7 @@
 #include "kernels/cuda/backend/cuda_tuning.h"
 #include "kernels/cuda/backend/lane/lane.h"
 #include "kernels/cuda/backend/lane/precise_sleep.h"
+#include "kernels/tuning/selector.h"
 
 namespace histogram::bench {
 namespace {

@@ -7,6 +7,7 @@
 #include "kernels/cuda/backend/cuda_tuning.h"
 #include "kernels/cuda/backend/lane_threads.h"
 #include "kernels/error.h"
+#include "kernels/tuning/selector.h"
 #include "tests/cuda/gpu.h"
 
 namespace histogram::testing {
