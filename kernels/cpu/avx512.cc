@@ -282,15 +282,4 @@ HISTOGRAM_AVX512 void CountAvx512(std::span<const Fragment> fragments, uint64_t*
 
 }  // namespace histogram::cpu
 
-#else
-
-namespace histogram::cpu {
-
-// Never called: HasAvx512Counting() is false.
-void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
-  CountRuns8(fragments, counts);
-}
-
-}  // namespace histogram::cpu
-
 #endif

@@ -1,8 +1,8 @@
 #include "kernels/cpu/features.h"
 
-namespace histogram::cpu {
-
 #if defined(__x86_64__) && defined(__GNUC__)
+
+namespace histogram::cpu {
 
 // The compiler's run-time support also checks XGETBV: a feature is absent if the operating system
 // does not save its registers.
@@ -26,12 +26,6 @@ bool HasAvx2() {
   return __builtin_cpu_supports("avx2");
 }
 
-#else
-
-bool HasAvx512Counting() { return false; }
-bool HasAvx512Typed() { return false; }
-bool HasAvx2() { return false; }
+}  // namespace histogram::cpu
 
 #endif
-
-}  // namespace histogram::cpu

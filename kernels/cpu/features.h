@@ -4,24 +4,28 @@
 
 namespace histogram::cpu {
 
+#if defined(__x86_64__) && defined(__GNUC__)
+
 // What avx512.cc needs: AVX-512 F, BW, VL, VBMI, VBMI2 and BITALG, GFNI, BMI, BMI2 and POPCNT.
 bool HasAvx512Counting();
-
 // What typed_avx512.cc needs: AVX-512 F, DQ and VL.
 bool HasAvx512Typed();
 bool HasAvx2();
 
-// Calls work(), which must be inline, as code for AVX-512 where the processor has that.
 template <typename Work>
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx512f,avx512dq,avx512vl")))
-#endif
-void CallAvx512(const Work& work) {
+__attribute__((target("avx512f,avx512dq,avx512vl"))) void CallAvx512(const Work& work) {
   work();
 }
+
+#endif
+
+// Calls work(), which must be inline, as code for AVX-512 where the processor has that.
 template <typename Work>
 void CallFast(const Work& work) {
-  HasAvx512Typed() ? CallAvx512(work) : work();
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (HasAvx512Typed()) return CallAvx512(work);
+#endif
+  work();
 }
 
 }  // namespace histogram::cpu

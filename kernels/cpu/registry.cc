@@ -9,14 +9,16 @@ CountBytes CountScalar, CountAvx512;
 
 namespace {
 
-bool Always() { return true; }
+bool Everywhere() { return true; }
 
 constexpr CpuKernel kKernels[] = {
-    {"scalar", "one byte at a time into one table", CountScalar, Always, 0},
+    {"scalar", "one byte at a time into one table", CountScalar, Everywhere, 0},
     {"runs8", "eight bytes at a time into eight tables; a run of 256 equal bytes in one addition",
-     CountRuns8, Always, 2048},
+     CountRuns8, Everywhere, 2048},
+#if defined(__x86_64__) && defined(__GNUC__)
     {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
      HasAvx512Counting, 512},
+#endif
 };
 
 }  // namespace

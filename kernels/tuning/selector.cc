@@ -8,13 +8,10 @@
 namespace histogram::tuning {
 namespace {
 
-auto Limits(const KernelChoice& row) {
-  return std::make_tuple(row.bin_count_max, row.payload_bytes_max, row.payloads_max);
-}
+auto Limits(const KernelChoice& row) { return std::tie(row.payload_bytes_max, row.payloads_max); }
 
 bool Serves(const KernelChoice& row, const Workload& workload) {
-  return workload.bin_count <= row.bin_count_max &&
-         workload.payload_bytes <= row.payload_bytes_max &&
+  return workload.payload_bytes <= row.payload_bytes_max &&
          workload.payload_count <= row.payloads_max;
 }
 

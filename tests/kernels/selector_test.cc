@@ -11,61 +11,41 @@
 namespace histogram::tuning {
 namespace {
 
-KernelChoice Row(uint32_t bins, uint64_t bytes, uint32_t payloads, const std::string& kernel,
-                 uint64_t cost_ns = 0, double gbps = 0) {
-  KernelChoice row;
-  row.backend = "test";
-  row.bin_count_max = bins;
-  row.payload_bytes_max = bytes;
-  row.payloads_max = payloads;
-  row.kernel = kernel;
-  row.cost_ns = cost_ns;
-  row.gigabytes_per_second = gbps;
-  return row;
-}
-
-Workload Shape(uint32_t bins, uint64_t bytes, uint32_t payloads = 1) {
-  Workload workload;
-  workload.bin_count = bins;
-  workload.payload_bytes = bytes;
-  workload.payload_count = payloads;
-  workload.batch_bytes = bytes * payloads;
-  return workload;
+KernelChoice Row(uint64_t bytes, uint32_t payloads, const std::string& kernel, uint64_t cost_ns = 0,
+                 double gbps = 0) {
+  return {.backend = "test",
+          .payload_bytes_max = bytes,
+          .payloads_max = payloads,
+          .kernel = kernel,
+          .cost_ns = cost_ns,
+          .gigabytes_per_second = gbps};
 }
 
 const std::vector<std::string> kKernels = {"plain", "wide", "long"};
 
-std::string Chosen(const Selector& selector, const Workload& workload) {
-  const std::optional<size_t> chosen = selector.Choose(workload);
+std::string Chosen(const Selector& selector, uint64_t bytes, uint32_t payloads = 1) {
+  const std::optional<size_t> chosen =
+      selector.Choose({.payload_bytes = bytes, .payload_count = payloads});
   return chosen.has_value() ? kKernels[*chosen] : "none";
 }
 
-TEST(SelectorTest, NoneBeyondTheTable) {
-  const Selector selector(kKernels, {Row(65536, 4096, 1, "plain"), Row(65536, 1 << 20, 1, "long")});
-  EXPECT_EQ(Chosen(selector, Shape(256, 4096)), "plain");
-  EXPECT_EQ(Chosen(selector, Shape(256, 4097)), "long");
-  EXPECT_EQ(Chosen(selector, Shape(256, 2 << 20)), "none");
-  EXPECT_EQ(Chosen(selector, Shape(65537, 4096)), "none") << "more bins than any row";
-  EXPECT_EQ(Chosen(selector, Shape(256, 4096, 2)), "none") << "more payloads than any row";
-}
-
 TEST(SelectorTest, TightestRowFirstInAnyOrder) {
-  const std::vector<KernelChoice> rows = {Row(65536, UINT64_MAX, UINT32_MAX, "wide"),
-                                          Row(8, UINT64_MAX, UINT32_MAX, "long"),
-                                          Row(65536, 100, UINT32_MAX, "plain")};
+  const std::vector<KernelChoice> rows = {Row(1 << 20, UINT32_MAX, "wide"), Row(1 << 20, 8, "long"),
+                                          Row(100, UINT32_MAX, "plain")};
   for (const std::vector<KernelChoice>& order :
        {rows, std::vector<KernelChoice>(rows.rbegin(), rows.rend())}) {
     const Selector selector(kKernels, order);
-    EXPECT_EQ(Chosen(selector, Shape(4, 50)), "long");
-    EXPECT_EQ(Chosen(selector, Shape(100, 50)), "plain");
-    EXPECT_EQ(Chosen(selector, Shape(100, 101)), "wide");
-    EXPECT_EQ(selector.rows().front().kernel, "long");
+    EXPECT_EQ(Chosen(selector, 50), "plain");
+    EXPECT_EQ(Chosen(selector, 101, 8), "long");
+    EXPECT_EQ(Chosen(selector, 101, 9), "wide");
+    EXPECT_EQ(Chosen(selector, (1 << 20) + 1), "none") << "beyond the table";
+    EXPECT_EQ(selector.rows().front().kernel, "plain");
   }
 }
 
 TEST(SelectorTest, ForcedOverTable) {
-  const Selector selector(kKernels, {Row(65536, UINT64_MAX, UINT32_MAX, "wide")}, "plain");
-  EXPECT_EQ(Chosen(selector, Shape(256, 1 << 20)), "plain");
+  const Selector selector(kKernels, {Row(UINT64_MAX, UINT32_MAX, "wide")}, "plain");
+  EXPECT_EQ(Chosen(selector, 1 << 20), "plain");
   EXPECT_TRUE(selector.rows().empty()) << "rows of what is not used mislead";
 }
 
@@ -86,8 +66,8 @@ TEST(CostModelTest, AssumesWhereNothingWasMeasured) {
 
 TEST(CostModelTest, FollowsWhatWasMeasured) {
   // 1000 bytes in 400 ns, 11000 bytes in 2400 ns: 0.2 ns a byte between and beyond.
-  const std::vector<KernelChoice> rows = {Row(256, 0, 1, "a", 400, 2.5),
-                                          Row(256, 0, 1, "b", 2400, 11000 / 2400.0)};
+  const std::vector<KernelChoice> rows = {Row(0, 1, "a", 400, 2.5),
+                                          Row(0, 1, "b", 2400, 11000 / 2400.0)};
   const CostModel model(rows, {.ns_per_byte = 9, .ns_per_payload = 9});
   EXPECT_NEAR(static_cast<double>(Estimate(model, 1000, 1)), 400, 1);
   EXPECT_NEAR(static_cast<double>(Estimate(model, 6000, 1)), 1400, 1);
@@ -97,8 +77,8 @@ TEST(CostModelTest, FollowsWhatWasMeasured) {
 }
 
 TEST(CostModelTest, GrowsEvenWhereMeasurementsDoNot) {
-  const std::vector<KernelChoice> rows = {Row(256, 0, 1, "a", 100, 1), Row(256, 0, 1, "b", 90, 3),
-                                          Row(256, 0, 1, "c", 200, 4), Row(256, 0, 1, "d", 0, 0)};
+  const std::vector<KernelChoice> rows = {Row(0, 1, "a", 100, 1), Row(0, 1, "b", 90, 3),
+                                          Row(0, 1, "c", 200, 4), Row(0, 1, "d", 0, 0)};
   const CostModel model(rows, {.ns_per_byte = 9, .ns_per_payload = 9});
   uint64_t previous = 0;
   for (uint64_t bytes = 0; bytes < 5000; bytes += 50) {
