@@ -48,29 +48,44 @@ inline std::string BackendMakerName(const ::testing::TestParamInfo<BackendMaker>
   return test.param.name;
 }
 
+// A payload that begins at an odd address, in fragments of at most `fragment_bytes`.
+struct CutPayload {
+  CutPayload(std::span<const std::byte> samples, size_t fragment_bytes) : bytes(1) {
+    bytes.insert(bytes.end(), samples.begin(), samples.end());
+    for (size_t at = 0; at < samples.size(); at += fragment_bytes) {
+      fragments.push_back(
+          FragmentOf(all().subspan(at, std::min(fragment_bytes, samples.size() - at))));
+    }
+  }
+  std::span<const std::byte> all() const { return std::span(bytes).subspan(1); }
+
+  std::vector<std::byte> bytes;  // the payload from the second one on
+  std::vector<Fragment> fragments;
+  std::vector<uint64_t> counts = {};
+};
+
 // Payloads under one plan, their fragments, and where their counts go. Add first, then MakeBatch.
 class BatchFixture {
  public:
   explicit BatchFixture(Plan plan = Plan()) : plan_(std::move(plan)) {}
 
-  // Cuts the payload, which begins at an odd address, into fragments of at most `fragment_bytes`.
   void Add(const std::vector<uint8_t>& bytes, size_t fragment_bytes = SIZE_MAX) {
-    AddBytes(std::as_bytes(std::span(bytes)), fragment_bytes);
+    payloads_.emplace_back(std::as_bytes(std::span(bytes)), fragment_bytes);
   }
   // `count` mixed samples, which fragments may cut.
   void Add(size_t count, std::mt19937_64& random, size_t fragment_bytes = SIZE_MAX) {
-    AddBytes(MixedSamples(plan_.type(), plan_.binning().ComputeEdges(), count, random),
-             fragment_bytes);
+    payloads_.emplace_back(
+        MixedSamples(plan_.type(), plan_.binning().ComputeEdges(), count, random), fragment_bytes);
   }
 
   std::unique_ptr<Batch> MakeBatch() {
     auto batch = std::make_unique<Batch>();
     batch->status = absl::UnknownError("not executed");
-    for (Payload& payload : payloads_) {
+    for (CutPayload& payload : payloads_) {
       // To be overwritten, not added to.
       payload.counts.assign(plan_.counter_count(), 0xdeadbeefdeadbeef);
       batch->items.push_back({.fragments = payload.fragments,
-                              .bytes = payload.bytes.size() - 1,
+                              .bytes = payload.all().size(),
                               .plan = plan_,
                               .counts = absl::MakeSpan(payload.counts)});
     }
@@ -80,9 +95,9 @@ class BatchFixture {
 
   void ExpectExact() const {
     for (size_t i = 0; i < payloads_.size(); ++i) {
-      const Payload& payload = payloads_[i];
+      const CutPayload& payload = payloads_[i];
       ASSERT_EQ(payload.counts, ReferenceCounters(payload.fragments, plan_))
-          << "payload " << i << " of " << payload.bytes.size() - 1 << " bytes of "
+          << "payload " << i << " of " << payload.all().size() << " bytes of "
           << NameOf(plan_.type()) << ", " << plan_.bin_count() << " bins, " << plan_.family();
     }
   }
@@ -90,30 +105,13 @@ class BatchFixture {
   size_t size() const { return payloads_.size(); }
   uint64_t bytes() const {
     uint64_t sum = 0;
-    for (const Payload& payload : payloads_) sum += payload.bytes.size() - 1;
+    for (const CutPayload& payload : payloads_) sum += payload.all().size();
     return sum;
   }
 
  private:
-  struct Payload {
-    std::vector<std::byte> bytes;  // the payload from the second one on
-    std::vector<Fragment> fragments;
-    std::vector<uint64_t> counts;
-  };
-  void AddBytes(std::span<const std::byte> bytes, size_t fragment_bytes) {
-    Payload& payload = payloads_.emplace_back();
-    payload.bytes.resize(1);
-    payload.bytes.insert(payload.bytes.end(), bytes.begin(), bytes.end());
-    std::span<const std::byte> left = std::span(payload.bytes).subspan(1);
-    while (!left.empty()) {
-      const size_t length = std::min(fragment_bytes, left.size());
-      payload.fragments.push_back(FragmentOf(left.first(length)));
-      left = left.subspan(length);
-    }
-  }
-
   const Plan plan_;
-  std::deque<Payload> payloads_;  // payloads stay where they are
+  std::deque<CutPayload> payloads_;  // payloads stay where they are
 };
 
 // Submits; the batch is there when it is done.
@@ -149,6 +147,13 @@ class BackendContractTest : public ::testing::TestWithParam<BackendMaker> {
     return Execute(*backend_, std::move(batch));
   }
 
+  void ExpectOwnKernel(const std::string& name) const {
+    const std::vector<KernelInfo> kernels = backend_->kernels();
+    EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&name](const KernelInfo& kernel) {
+      return kernel.name == name;
+    })) << name;
+  }
+
   size_t LaneBytes(size_t wanted) const {
     return static_cast<size_t>(std::min<uint64_t>(wanted, backend_->info().lane_bytes));
   }
@@ -179,13 +184,10 @@ TEST_P(BackendContractTest, DescribesItself) {
 }
 
 TEST_P(BackendContractTest, ChoicesNameItsOwnKernels) {
-  const std::vector<KernelInfo> kernels = backend_->kernels();
   for (const KernelChoice& choice : backend_->choices()) {
     EXPECT_EQ(choice.backend, backend_->info().name);
     EXPECT_GE(choice.payload_bytes_max, 1U);
-    EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&choice](const KernelInfo& kernel) {
-      return kernel.name == choice.kernel;
-    })) << choice.kernel;
+    ExpectOwnKernel(choice.kernel);
   }
 }
 
@@ -250,10 +252,7 @@ TEST_P(BackendContractTest, ReportsWhatRan) {
   EXPECT_EQ(batch->report.backend, backend_->info().name);
   EXPECT_EQ(batch->report.payloads, 1U);
   EXPECT_GT(batch->report.kernel_ns, 0U);
-  const std::vector<KernelInfo> kernels = backend_->kernels();
-  EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&batch](const KernelInfo& kernel) {
-    return kernel.name == batch->report.kernel;
-  })) << batch->report.kernel;
+  ExpectOwnKernel(batch->report.kernel);
 }
 
 TEST_P(BackendContractTest, HandsBackTheSameBatchFromAnotherThread) {

@@ -132,27 +132,18 @@ class PhasesBackendContractTest : public BackendContractTest {
                       bool asks = false) {
     SCOPED_TRACE(std::string(NameOf(plan.type())) + ", " + std::to_string(samples.size()) +
                  " bytes, " + std::to_string(plan.bin_count()) + " bins");
-    std::vector<std::byte> bytes(1);
-    bytes.insert(bytes.end(), samples.begin(), samples.end());
-    const std::span<const std::byte> payload = std::span(bytes).subspan(1);
-    std::vector<Fragment> fragments;
-    for (size_t at = 0; at < payload.size(); at += fragment_bytes) {
-      fragments.push_back(
-          FragmentOf(payload.subspan(at, std::min(fragment_bytes, payload.size() - at))));
-    }
-    const auto phases = std::make_shared<CheckedPhases>(payload, plan, cut, asks);
+    const CutPayload payload(samples, fragment_bytes);
+    const auto phases = std::make_shared<CheckedPhases>(payload.all(), plan, cut, asks);
     ASSERT_TRUE(backend_->info().phases.Cover(phases->needs()));
     auto batch = std::make_unique<Batch>();
-    batch->bytes = payload.size();
-    batch->items.push_back({.fragments = fragments, .bytes = payload.size(), .phases = phases});
+    batch->bytes = samples.size();
+    batch->items.push_back(
+        {.fragments = payload.fragments, .bytes = samples.size(), .phases = phases});
     batch = Run(std::move(batch));
     ASSERT_TRUE(batch->status.ok()) << batch->status;
     phases->ExpectDone();
     if (phases->stopped()) return;
-    const std::vector<KernelInfo> kernels = backend_->kernels();
-    EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&batch](const KernelInfo& kernel) {
-      return kernel.name == batch->report.kernel;
-    })) << batch->report.kernel;
+    ExpectOwnKernel(batch->report.kernel);
     EXPECT_GT(batch->report.kernel_ns, 0U);
   }
 

@@ -45,10 +45,7 @@ class TypedBackendContractTest : public BackendContractTest {
     ASSERT_TRUE(batch->status.ok()) << batch->status;
     EXPECT_EQ(batch->report.payloads, fixture.size());
     EXPECT_EQ(batch->report.backend, backend_->info().name);
-    const std::vector<KernelInfo> kernels = backend_->kernels();
-    EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&batch](const KernelInfo& kernel) {
-      return kernel.name == batch->report.kernel;
-    })) << batch->report.kernel;
+    ExpectOwnKernel(batch->report.kernel);
     ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
   }
 
