@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -41,18 +42,11 @@ uint64_t MeasureNs(const CpuKernel& kernel, const std::vector<uint8_t>& bytes, s
 std::vector<tuning::TuneCell> Cells() {
   std::vector<tuning::TuneCell> cells;
   for (size_t i = 0; i < std::size(kSizes); ++i) {
-    tuning::TuneCell cell;
-    cell.measured.payload_bytes = cell.measured.batch_bytes = kSizes[i];
-    cell.payload_bytes_max = std::numeric_limits<uint64_t>::max();
-    if (i + 1 < std::size(kSizes)) {
-      // The size times sqrt(2), 2 or 4 if the next size is 2, 4 or 16 times as large.
-      const size_t step = kSizes[i + 1] / kSizes[i];
-      cell.payload_bytes_max = step == 2   ? kSizes[i] * 141 / 100
-                               : step == 4 ? kSizes[i] * 2
-                                           : kSizes[i] * 4;
-    }
-    cell.payloads_max = std::numeric_limits<uint32_t>::max();
-    cells.push_back(cell);
+    const bool last = i + 1 == std::size(kSizes);
+    const double end = last ? 0 : std::sqrt(static_cast<double>(kSizes[i] * kSizes[i + 1]));
+    cells.push_back({.measured = {.payload_bytes = kSizes[i], .batch_bytes = kSizes[i]},
+                     .payload_bytes_max = last ? UINT64_MAX : static_cast<uint64_t>(end),
+                     .payloads_max = UINT32_MAX});
   }
   return cells;
 }
@@ -65,11 +59,15 @@ std::vector<KernelChoice> MeasureTable(absl::Span<const CpuKernel* const> kernel
   const auto end = Clock::now() + std::chrono::milliseconds(tune_ms_max);
   std::vector<std::string> names;
   for (const CpuKernel* kernel : kernels) names.emplace_back(kernel->name);
-  return tuning::Tune(kBackendName, names, Cells(), uint64_t{tune_ms_max} * 1'000'000,
-                      [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
-                        if (Clock::now() >= end) return absl::CancelledError("out of time");
-                        return MeasureNs(*kernels[candidate], bytes, workload.payload_bytes);
-                      });
+  return tuning::Tune(
+      kBackendName, names, Cells(),
+      [end]() -> uint64_t {
+        const std::chrono::nanoseconds left = end - Clock::now();
+        return static_cast<uint64_t>(std::max<int64_t>(0, left.count()));
+      },
+      [&](size_t candidate, const Workload& workload) {
+        return MeasureNs(*kernels[candidate], bytes, workload.payload_bytes);
+      });
 }
 
 double MeasureTypedNsPerSample() {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "absl/status/status.h"
-
 namespace histogram::tuning {
 namespace {
 
@@ -33,25 +31,22 @@ bool IsHopeless(const Tried& tried, double least_ns) {
   return runs > 0 && tried.CostNs() > least_ns * (1 + 15 / (runs * runs));
 }
 
-// Measures the candidates of a cell for about `budget_ns`. Returns the time that it took; sets
-// `cancelled` if it was told to end.
-uint64_t MeasureCell(const TuneCell& cell, uint64_t budget_ns, Measure measure,
-                     std::vector<Tried>& all, bool& cancelled) {
+// Measures the candidates of a cell until so much time is left.
+void MeasureCell(const TuneCell& cell, uint64_t until_ns, TimeLeft left_ns, Measure measure,
+                 std::vector<Tried>& all) {
   const double bytes = std::max(1.0, static_cast<double>(cell.measured.batch_bytes));
+  const double part_ns = static_cast<double>(left_ns()) - static_cast<double>(until_ns);
   for (Tried& tried : all) {
     tried.times_ns.clear();
-    tried.out = tried.ns_per_byte * bytes > static_cast<double>(budget_ns);
+    tried.out = tried.ns_per_byte * bytes > part_ns;
   }
-  uint64_t spent_ns = 0;
   for (uint32_t run = 0; run < cell.runs; ++run) {
     for (Tried& tried : all) {
-      const bool first = tried.times_ns.empty();
-      if (tried.out || (spent_ns >= budget_ns && !first) || IsHopeless(tried, LeastNs(all))) {
-        continue;
-      }
+      const uint64_t left = left_ns();
+      if (left == 0) return;
+      const bool late = left <= until_ns && !tried.times_ns.empty();
+      if (tried.out || late || IsHopeless(tried, LeastNs(all))) continue;
       const absl::StatusOr<uint64_t> ns = measure(tried.candidate, cell.measured);
-      cancelled = absl::IsCancelled(ns.status());
-      if (cancelled) return spent_ns;
       tried.out = !ns.ok();
       if (tried.out) {
         tried.times_ns.clear();
@@ -61,10 +56,8 @@ uint64_t MeasureCell(const TuneCell& cell, uint64_t budget_ns, Measure measure,
                             *ns);
       const double rate = static_cast<double>(*ns) / bytes;
       tried.ns_per_byte = tried.ns_per_byte > 0 ? std::min(tried.ns_per_byte, rate) : rate;
-      spent_ns += std::min(*ns, UINT64_MAX - spent_ns);
     }
   }
-  return spent_ns;
 }
 
 }  // namespace
@@ -85,17 +78,16 @@ std::vector<uint8_t> MixedBytes(size_t bytes) {
 }
 
 std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const std::string> candidates,
-                               absl::Span<const TuneCell> cells, uint64_t budget_ns,
+                               absl::Span<const TuneCell> cells, TimeLeft left_ns,
                                Measure measure) {
   std::vector<KernelChoice> rows;
   if (candidates.empty()) return rows;
   std::vector<Tried> all;  // the preferred one first
   for (size_t i = candidates.size(); i > 0; --i) all.push_back({.candidate = i - 1});
-  bool cancelled = false;
-  for (size_t c = 0; c < cells.size() && !cancelled; ++c) {
+  for (size_t c = 0; c < cells.size(); ++c) {
     const TuneCell& cell = cells[c];
-    budget_ns -= std::min(
-        budget_ns, MeasureCell(cell, budget_ns / (cells.size() - c), measure, all, cancelled));
+    const uint64_t left = left_ns();
+    MeasureCell(cell, left - left / (cells.size() - c), left_ns, measure, all);
     const double bound_ns = LeastNs(all) * (1 + cell.margin);
     const auto best = std::find_if(all.begin(), all.end(),
                                    [&](const Tried& tried) { return tried.CostNs() <= bound_ns; });

@@ -35,25 +35,24 @@ inline constexpr size_t kStretchBytes = 16384, kStretches = 4;
 std::vector<uint8_t> MixedBytes(size_t bytes);
 
 // What a run of `candidate` on a batch of this shape costs, in nanoseconds. An error means that it
-// cannot do the work: it is not measured again for this cell, and not chosen. But kCancelled: no
-// time is left, and tuning ends with what it knows.
+// cannot do the work: it is not measured again for this cell, and not chosen.
 using Measure = absl::FunctionRef<absl::StatusOr<uint64_t>(size_t candidate, const Workload&)>;
+// The nanoseconds left for tuning. At 0 it ends with what it knows.
+using TimeLeft = absl::FunctionRef<uint64_t()>;
 
 // One row a cell, in the order of `cells`. A cell of which nothing was measured gets none.
-// `candidates`: their names, the preferred one last. `budget_ns`: the time to measure for, over all
-// cells.
+// `candidates`: their names, the preferred one last.
 //
 // In a cell candidates take turns, so that a disturbance hits all alike; once the cell's part of
-// the budget is used up, only those run that have not yet run. The cost of a candidate is the lower
+// the time is used up, only those run that have not yet run. The cost of a candidate is the lower
 // quartile of its times: noise only adds time, so the mean is too pessimistic, and the minimum too
 // optimistic. A candidate misses its turn while its cost is hopeless: the more often it was
 // measured, the less it may be above the least.
 //
 // Cells of growing size show slow candidates while they are still cheap to measure: a candidate
-// that, extrapolated from smaller cells, would exceed the cell's part of the budget is left out.
+// that, extrapolated from smaller cells, would exceed the cell's part of the time is left out.
 std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const std::string> candidates,
-                               absl::Span<const TuneCell> cells, uint64_t budget_ns,
-                               Measure measure);
+                               absl::Span<const TuneCell> cells, TimeLeft left_ns, Measure measure);
 
 }  // namespace histogram::tuning
 

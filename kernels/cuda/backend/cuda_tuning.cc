@@ -150,12 +150,12 @@ std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const Backen
   const std::vector<uint8_t> sample = tuning::MixedBytes(options.cuda_lane_bytes);
   const uint64_t deadline_ns = NowNs() + kTuneNsMax;
   const std::vector<tuning::TuneCell> cells = TuningCells(options);
-  std::vector<KernelChoice> rows =
-      tuning::Tune(backend, Candidates(), cells, kTuneNsMax,
-                   [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
-                     if (NowNs() >= deadline_ns) return absl::CancelledError("out of time");
-                     return MeasureShapeNs(lane, sample, *Kernels()[candidate], workload);
-                   });
+  std::vector<KernelChoice> rows = tuning::Tune(
+      backend, Candidates(), cells,
+      [deadline_ns] { return deadline_ns - std::min(deadline_ns, NowNs()); },
+      [&](size_t candidate, const Workload& workload) {
+        return MeasureShapeNs(lane, sample, *Kernels()[candidate], workload);
+      });
   // For what no cell was measured: behind the measured rows, since theirs have the same limits.
   for (KernelChoice& row : DefaultRows(backend, options)) rows.push_back(std::move(row));
   return rows;
