@@ -59,7 +59,7 @@ struct KernelChoice {
   uint64_t payload_bytes_max = 0;
   uint32_t payloads_max = 0;
   std::string kernel;
-  uint64_t cost_ns = 0;  // 0: not measured, chosen by priority
+  uint64_t cost_ns = 0;  // 0: not measured
   double gigabytes_per_second = 0;
 };
 

@@ -15,7 +15,7 @@ namespace histogram::cpu {
 struct CpuBackendOptions {
   uint32_t lanes = 0;             // 0: UsableCores()
   std::string force_kernel = {};  // registry name; empty: chosen by payload size
-  bool tune = false;              // measure the kernels first; else their priority decides
+  bool tune = false;              // measure the kernels first; else DefaultKernel decides
 };
 
 inline constexpr char kBackendName[] = "cpu";
