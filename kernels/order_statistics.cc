@@ -97,13 +97,13 @@ HISTOGRAM_INLINE inline void CountAll(SampleRun part, Buckets<Bits> buckets, Cou
   if (blocks > 0) counts.template AddAll<kBlock>(found[(blocks - 1) & 1]);
 }
 
-// Sets `into` to the keys in buckets of which `wanted` is 1.
+// Appends the keys in buckets of which `wanted` is 1.
 template <typename K, typename Bits = typename K::Bits>
 HISTOGRAM_INLINE inline void CollectAll(SampleRun part, Buckets<Bits> buckets,
                                         const uint8_t* wanted, std::vector<Bits>& into) {
   Bits keys[2][kBlock];
   uint32_t found[2][kBlock];
-  size_t kept = 0;
+  size_t kept = into.size();
   const auto keep = [&](size_t which, size_t count) {
     if (into.size() < kept + count) into.resize(2 * kept + kBlock);
     Bits* const at = into.data();
@@ -122,15 +122,6 @@ HISTOGRAM_INLINE inline void CollectAll(SampleRun part, Buckets<Bits> buckets,
   FindBlock<K>(part.samples, part.count % kBlock, buckets, keys[0], found[0]);
   keep(0, part.count % kBlock);
   into.resize(kept);
-}
-
-// Calls work(part, first, end) for each part of `count` samples. Each part has its own thread, if
-// there is one to be had.
-template <typename Work>
-void ForParts(size_t count, size_t parts, const Work& work) {
-  InParallel(parts, [&](size_t p) {
-    work(p, count / parts * p, p + 1 == parts ? count : count / parts * (p + 1));
-  });
 }
 
 // The samples with keys from lo to hi.
@@ -168,8 +159,18 @@ class Search {
   static constexpr Bits kKeyMax = std::numeric_limits<Bits>::max();
 
   size_t size() const { return samples_.size() / sizeof(Bits); }
-  SampleRun PartAt(size_t first, size_t end) const {
-    return {samples_.data() + first * sizeof(Bits), end - first};
+
+  // Calls work(part, piece) for each part of the samples, piece by piece. Each part has its own
+  // thread, if there is one to be had.
+  template <typename Work>
+  void ForPieces(const Work& work) const {
+    InParallel(parts_, [&](size_t p) {
+      const size_t end = p + 1 == parts_ ? size() : size() / parts_ * (p + 1);
+      for (size_t first = size() / parts_ * p; first < end; first += cpu::kSamplesMax) {
+        const std::byte* const samples = samples_.data() + first * sizeof(Bits);
+        work(p, SampleRun{samples, std::min(end - first, cpu::kSamplesMax)});
+      }
+    });
   }
 
   // The indices of the ranks in a region.
@@ -194,14 +195,11 @@ class Search {
       if (keys == nullptr) return all;  // the other way takes less memory
       std::vector<Tally<Bits>> tallies(parts_);
       std::atomic<bool> fits = true;
-      ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
+      ForPieces([&](size_t part, const SampleRun& piece) {
         Tally<Bits>& tally = tallies[part];
         tally.keys = keys.get() + part_room * part;
         tally.collected_max = part_max;
-        for (; first < end && fits; first += cpu::kSamplesMax) {
-          const SampleRun piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
-          if (!AddToTally<K>(piece.samples, piece.count, marks, tally)) fits = false;
-        }
+        if (fits && !AddToTally<K>(piece.samples, piece.count, marks, tally)) fits = false;
       });
       if (!fits) return all;
       Tally<Bits>& sum = tallies[0];
@@ -285,18 +283,15 @@ class Search {
 
   std::vector<uint64_t> Count(const Buckets<Bits>& buckets) const {
     std::vector<std::vector<uint64_t>> rows(parts_);
-    ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
-      std::vector<uint64_t> row(buckets.last() + 1);
-      for (; first < end; first += cpu::kSamplesMax) {
-        const SampleRun piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
-        cpu::CountInto(piece.count, row.size(), row.data(), [&](auto& counts) {
-          cpu::CallFast([&]() HISTOGRAM_INLINE { CountAll<K>(piece, buckets, counts); });
-        });
-        for (size_t i = piece.count / kBlock * kBlock; i < piece.count; ++i) {
-          ++row[buckets.Of(K::KeyOf(LoadBits<Bits>(piece.samples + i * sizeof(Bits))))];
-        }
+    ForPieces([&](size_t part, const SampleRun& piece) {
+      std::vector<uint64_t>& row = rows[part];
+      row.resize(buckets.last() + 1);
+      cpu::CountInto(piece.count, row.size(), row.data(), [&](auto& counts) {
+        cpu::CallFast([&]() HISTOGRAM_INLINE { CountAll<K>(piece, buckets, counts); });
+      });
+      for (size_t i = piece.count / kBlock * kBlock; i < piece.count; ++i) {
+        ++row[buckets.Of(K::KeyOf(LoadBits<Bits>(piece.samples + i * sizeof(Bits))))];
       }
-      rows[part] = std::move(row);
     });
     for (size_t p = 1; p < parts_; ++p) {
       for (size_t b = 0; b < rows[0].size(); ++b) rows[0][b] += rows[p][b];
@@ -345,10 +340,9 @@ class Search {
   void Collect(const Buckets<Bits>& buckets, const std::vector<uint8_t>& wanted,
                const std::vector<Region>& regions) {
     std::vector<std::vector<Bits>> parts(parts_);
-    ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
-      cpu::CallFast([&, piece = PartAt(first, end)]() HISTOGRAM_INLINE {
-        CollectAll<K>(piece, buckets, wanted.data(), parts[part]);
-      });
+    ForPieces([&](size_t part, const SampleRun& piece) {
+      cpu::CallFast(
+          [&]() HISTOGRAM_INLINE { CollectAll<K>(piece, buckets, wanted.data(), parts[part]); });
     });
     std::vector<Bits>& keys = parts[0];
     for (size_t p = 1; p < parts_; ++p) keys.insert(keys.end(), parts[p].begin(), parts[p].end());
