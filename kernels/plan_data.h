@@ -14,6 +14,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -187,6 +189,9 @@ struct PlanData {
       bins;
   // Types of 8 and 16 bits: the slot of each bit pattern (see SlotCount). Empty in a direct plan.
   std::vector<uint32_t> slot_of_pattern;
+  // What devices count by, made when the first of them needs it (kernels/cuda/plan). Null before.
+  mutable std::once_flag for_devices_made;
+  mutable std::shared_ptr<const void> for_devices;
 };
 
 // The greatest sample below x. REQUIRES: there is one.

@@ -284,18 +284,6 @@ TEST_F(CudaBackendTest, TypedBatchesThatTheLaneDoesNotHoldAreRefused) {
   EXPECT_TRUE(backend.up());
 }
 
-// More plans than the cache holds, some of them again and again.
-TEST_F(CudaBackendTest, ManyPlansInTurn) {
-  Use(Options(2, 1 << 20));
-  BatchFixture often(MakePlan(Binning::Even(50, -1.0, 1.0), SampleType::kF32));
-  often.Add(100, random_);
-  for (int i = 0; i < 60; ++i) {
-    BatchFixture fixture(MakePlan(Binning::Even(65536, -1.0 - i, 1.0), SampleType::kF64));
-    fixture.Add(100, random_);
-    for (BatchFixture* each : {&fixture, &often}) ExpectCounted(*each);
-  }
-}
-
 TEST_F(CudaBackendTest, SaysWhatTypedSamplesTook) {
   BackendOptions options = Options(1, 16 << 20);
   options.tune = true;

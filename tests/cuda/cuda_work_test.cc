@@ -185,10 +185,22 @@ TEST(TypedPlanTest, HasTablesOfAnyPlan) {
       const cuda::TypedPlan direct(*Plan::Direct(binning, type));
       std::fesetround(FE_TONEAREST);
       EXPECT_EQ(direct.tables(), made.tables());
-      EXPECT_TRUE(direct.plan().has_tables());
       std::visit([](const auto& bins) { EXPECT_FALSE(bins.none); }, direct.BinsAt(nullptr));
     }
   }
+}
+
+TEST(TypedPlanTest, IsMadeOnceOfAPlanAndGoesWithIt) {
+  std::optional<Plan> plan = *Plan::Make(*Binning::Even(100, 0.0, 1.0), SampleType::kF32);
+  std::optional<Plan> copy = plan;
+  const Plan direct = *Plan::Direct(plan->binning(), plan->type());
+  const std::weak_ptr<const cuda::TypedPlan> typed = cuda::TypedPlan::Of(*plan);
+  EXPECT_EQ(cuda::TypedPlan::Of(*copy), typed.lock());
+  EXPECT_NE(cuda::TypedPlan::Of(direct), cuda::TypedPlan::Of(direct));
+  plan.reset();
+  EXPECT_FALSE(typed.expired());
+  copy.reset();
+  EXPECT_TRUE(typed.expired());
 }
 
 // As a plan has it: thresholds, bounds and bins that no sample reaches. And no position is further

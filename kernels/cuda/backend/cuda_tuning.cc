@@ -174,14 +174,14 @@ absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backe
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return std::vector{row};
   const PreciseSleep precise_sleep;  // as lanes' threads have
-  const auto plan = std::make_shared<const TypedPlan>(
-      *Plan::Make(*Binning::Even(kTypedBinsMeasured, 0.0, kTypedBinsMeasured), SampleType::kF32));
+  const Plan plan =
+      *Plan::Make(*Binning::Even(kTypedBinsMeasured, 0.0, kTypedBinsMeasured), SampleType::kF32);
   // Spread evenly over the bins.
   std::vector<float> samples(*std::rbegin(kMeasuredBytes) / sizeof(float));
   for (size_t i = 0; i < samples.size(); ++i) {
     samples[i] = static_cast<float>(i * 7919 % kTypedBinsMeasured);
   }
-  std::vector<uint64_t> counts(plan->plan().counter_count());
+  std::vector<uint64_t> counts(plan.counter_count());
   std::vector<KernelChoice> rows;
   for (const uint64_t wanted : kMeasuredBytes) {
     const uint64_t bytes =
@@ -192,13 +192,13 @@ absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backe
     batch.bytes = bytes;
     batch.items.push_back({.fragments = absl::MakeConstSpan(&fragment, 1),
                            .bytes = bytes,
-                           .plan = plan->plan(),
+                           .plan = plan,
                            .counts = absl::MakeSpan(counts)});
     row.payload_bytes_max = bytes;
     row.cost_ns = UINT64_MAX;
     for (int run = 0; run < kRuns; ++run) {
       const absl::StatusOr<uint64_t> ns =
-          MeasureBatchNs(lane, batch, [&] { return lane.BeginTyped(batch, plan); });
+          MeasureBatchNs(lane, batch, [&] { return lane.BeginTyped(batch, TypedPlan::Of(plan)); });
       if (!ns.ok()) return ns.status();
       row.cost_ns = std::min(row.cost_ns, *ns);
     }

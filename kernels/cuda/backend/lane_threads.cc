@@ -74,7 +74,7 @@ absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
     if (!HaveOnePlan(batch.items)) {
       return absl::InvalidArgumentError("the items of the batch have different plans");
     }
-    return lane.BeginTyped(batch, shared.plans.Get(batch.items.front().plan));
+    return lane.BeginTyped(batch, TypedPlan::Of(batch.items.front().plan));
   }
   return lane.Begin(batch, ChooseKernel(shared, batch));
 }
@@ -121,7 +121,7 @@ absl::Status Execute(LanesShared& shared, LanesShared::Slot& slot, Batch& batch,
   if (!batch.items.empty() && batch.items.front().phases != nullptr) {
     const std::shared_ptr<Phases> phases = batch.items.front().phases;  // outlives the batch
     return RunPhases(
-        *phases, batch.items.front().fragments, *slot.lane, shared.plans,
+        *phases, batch.items.front().fragments, *slot.lane,
         [&] { return WaitForDevice(shared, slot, taken_away); }, batch.report);
   }
   HISTOGRAM_RETURN_IF_ERROR(Begin(shared, *slot.lane, batch));

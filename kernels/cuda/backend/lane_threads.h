@@ -21,7 +21,6 @@
 #include "absl/base/thread_annotations.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/cuda/backend/plan_cache.h"
 #include "kernels/mutex.h"
 #include "kernels/tuning/selector.h"
 
@@ -62,7 +61,6 @@ struct LanesShared {
   BackendInfo info;
   int device_index = 0;
   std::unique_ptr<const tuning::Selector> selector;
-  PlanCache plans;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
   std::shared_ptr<SharedFate> fate;

@@ -25,9 +25,8 @@ const Plan& CountedBy(const Plan& plan) {
 
 class Runner {
  public:
-  Runner(std::span<const Fragment> payload, Lane& lane, PlanCache& plans,
-         absl::FunctionRef<absl::Status()> wait)
-      : payload_(payload), bytes_(BytesOf(payload)), lane_(lane), plans_(plans), wait_(wait) {}
+  Runner(std::span<const Fragment> payload, Lane& lane, absl::FunctionRef<absl::Status()> wait)
+      : payload_(payload), bytes_(BytesOf(payload)), lane_(lane), wait_(wait) {}
 
   absl::Status Run(Phases& phases, BatchReport& report) {
     phases_ = &phases;
@@ -66,7 +65,7 @@ class Runner {
   absl::Status Count(const Plan& of, std::span<uint64_t> counters) {
     kernel_ = std::string(kTypedTableName);
     if (!lane_.UseEvenBins(of)) {
-      HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(CountedBy(of))));
+      HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(TypedPlan::Of(CountedBy(of))));
     }
     uint64_t at = 0;
     do {
@@ -87,7 +86,7 @@ class Runner {
     counters_.resize(phase.plan->counter_count());
     const Plan& plan = CountedBy(*phase.plan);
     bins_ = plan.bin_count();
-    HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(plan)));
+    HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(TypedPlan::Of(plan)));
     const Stretches stretches(*phase.cut, bytes_ / SampleBytes(phase.type));
     const uint64_t rows_max = lane_.RowsMax(bins_) / phase.cut->channels;
     for (uint64_t s = 0; s < stretches.count();) {
@@ -111,7 +110,7 @@ class Runner {
       const std::span<const std::byte> samples =
           RowOf(stretches, row / channels, static_cast<uint32_t>(row % channels));
       const Fragment fragment = FragmentOf(samples);
-      Runner its({&fragment, 1}, lane_, plans_, wait_);
+      Runner its({&fragment, 1}, lane_, wait_);
       std::optional<histogram::Extent> extent;
       HISTOGRAM_RETURN_IF_ERROR(its.FindExtent(phase.type, extent));
       const std::optional<Plan> plan = phases_->PlanOver(row, extent, samples);
@@ -234,7 +233,6 @@ class Runner {
   const std::span<const Fragment> payload_;
   const uint64_t bytes_;
   Lane& lane_;
-  PlanCache& plans_;
   const absl::FunctionRef<absl::Status()> wait_;
   Phases* phases_ = nullptr;
   std::string storage_;
@@ -254,9 +252,8 @@ class Runner {
 }  // namespace
 
 absl::Status RunPhases(Phases& phases, std::span<const Fragment> payload, Lane& lane,
-                       PlanCache& plans, absl::FunctionRef<absl::Status()> wait,
-                       BatchReport& report) {
-  return Runner(payload, lane, plans, wait).Run(phases, report);
+                       absl::FunctionRef<absl::Status()> wait, BatchReport& report) {
+  return Runner(payload, lane, wait).Run(phases, report);
 }
 
 }  // namespace histogram::cuda

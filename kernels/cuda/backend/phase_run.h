@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "kernels/batch.h"
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/cuda/backend/plan_cache.h"
 #include "kernels/phases.h"
 
 namespace histogram::cuda {
@@ -17,8 +16,7 @@ namespace histogram::cuda {
 // On success fills in the report's kernel and times. REQUIRES: the lane covers phases.needs();
 // the counters of a CountPhase, and of a plan of PlanOver, are at most kLaneCounters.
 absl::Status RunPhases(Phases& phases, std::span<const Fragment> payload, Lane& lane,
-                       PlanCache& plans, absl::FunctionRef<absl::Status()> wait,
-                       BatchReport& report);
+                       absl::FunctionRef<absl::Status()> wait, BatchReport& report);
 
 }  // namespace histogram::cuda
 

@@ -79,7 +79,6 @@ struct DeviceRows::Impl {
   Answer answer = Answer::kCounts;
   uint64_t samples_max = 0;
   cuda::DeviceTraits device = {};
-  bool bin_for_each_byte = false;
   uint64_t rows = 0;  // of the last count
   cuda::DeviceBuffer counts = {}, outside = {}, entropy = {}, wide = {};
   cuda::DeviceBuffer ends = {}, extents = {};  // of even rows
@@ -111,11 +110,10 @@ absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
     HISTOGRAM_ASSIGN_OR_RETURN(begins,
                                DeviceBuffer::Holding(at.data(), at.size() * sizeof(uint64_t)));
   }
-  const std::vector<uint32_t>& patterns = plan->plan.data().slot_of_pattern;
-  if (patterns.size() == kByteValues) {
-    HISTOGRAM_ASSIGN_OR_RETURN(
-        slot_of, DeviceBuffer::Holding(patterns.data(), kByteValues * sizeof(uint32_t)));
-  }
+  const absl::Span<const uint32_t> slots_of_bytes = plan->plan.slot_of_byte();
+  HISTOGRAM_ASSIGN_OR_RETURN(
+      slot_of,
+      DeviceBuffer::Holding(slots_of_bytes.data(), slots_of_bytes.size() * sizeof(uint32_t)));
   return absl::OkStatus();
 }
 
@@ -160,7 +158,8 @@ absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
                                       entropies, launch.stream)
                : absl::OkStatus();
   }
-  return cuda::EnqueueQuickestRows(launch, plan->bins, slot_of.get<uint32_t>(), bin_for_each_byte,
+  return cuda::EnqueueQuickestRows(launch, plan->bins, slot_of.get<uint32_t>(),
+                                   plan->plan.bin_for_each_byte(),
                                    wants_entropy ? entropies : nullptr);
 }
 
@@ -204,11 +203,6 @@ Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, u
                                           .plan = *std::move(device_plan),
                                           .answer = answer,
                                           .samples_max = samples_max});
-  const std::vector<uint32_t>& patterns = impl->plan->plan.data().slot_of_pattern;
-  impl->bin_for_each_byte = impl->bins == kByteValues && patterns.size() == kByteValues;
-  for (uint32_t v = 0; impl->bin_for_each_byte && v < kByteValues; ++v) {
-    impl->bin_for_each_byte = patterns[v] == v;
-  }
   if (std::optional<Error> error = impl->Fill(cut)) return *std::move(error);
   return DeviceRows(std::move(impl));
 }

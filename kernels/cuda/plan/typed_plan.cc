@@ -5,6 +5,8 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <mutex>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -48,25 +50,20 @@ const T* Moved(const T* offset, const uint8_t* tables) {
   return reinterpret_cast<const T*>(tables + reinterpret_cast<uintptr_t>(offset));
 }
 
-// The plan, with the tables that devices count by. A plan has edges, so making them does not fail.
-Plan WithTables(const Plan& plan) {
-  return plan.has_tables() ? plan : *Plan::Make(plan.binning(), plan.type());
-}
-
 }  // namespace
 
 template <typename P>
-void TypedPlan::Fill(const internal::Bins<P>& bins) {
+void TypedPlan::Fill(const Plan& plan, const internal::Bins<P>& bins) {
   const auto bounds = BoundsOf(bins);
   TypedBins<typename decltype(bounds.thresholds)::value_type> typed;
   typed.lower = bounds.lower;
   typed.upper = bounds.upper;
-  typed.bins = plan_.bin_count();
+  typed.bins = plan.bin_count();
   typed.reached = static_cast<uint32_t>(bounds.thresholds.size());
   typed.none = bounds.thresholds.empty();
   typed.all_below = bins.all_below;
   if (!typed.none) {
-    typed.by = ChooseRule(plan_, bounds, typed);
+    typed.by = ChooseRule(plan, bounds, typed);
     auto values = bounds.thresholds;
     if constexpr (std::is_floating_point_v<P>) {
       values.push_back(std::numeric_limits<P>::quiet_NaN());
@@ -87,10 +84,25 @@ void TypedPlan::Fill(const internal::Bins<P>& bins) {
   bins_ = typed;
 }
 
-TypedPlan::TypedPlan(const Plan& plan) : plan_(WithTables(plan)) {
+TypedPlan::TypedPlan(const Plan& plan) : type_(plan.type()) {
+  // A plan has edges, so making tables does not fail.
+  const Plan whole = plan.has_tables() ? plan : *Plan::Make(plan.binning(), plan.type());
   const internal::FloatMode mode;
-  std::visit([this](const auto& bins) { Fill(bins); }, plan_.data().bins);
-  assert(tables_.size() <= TableBytesMax(plan_.bin_count()));
+  std::visit([&](const auto& bins) { Fill(whole, bins); }, whole.data().bins);
+  assert(tables_.size() <= TableBytesMax(whole.bin_count()));
+  if (SampleBytes(type_) > 1) return;
+  slot_of_byte_ = whole.data().slot_of_pattern;
+  std::vector<uint32_t> values(kByteValues);
+  std::iota(values.begin(), values.end(), 0);
+  bin_for_each_byte_ = bin_count() == kByteValues && slot_of_byte_ == values;
+}
+
+std::shared_ptr<const TypedPlan> TypedPlan::Of(const Plan& plan) {
+  if (!plan.has_tables()) return std::make_shared<const TypedPlan>(plan);
+  const internal::PlanData& data = plan.data();
+  std::call_once(data.for_devices_made,
+                 [&] { data.for_devices = std::make_shared<const TypedPlan>(plan); });
+  return std::static_pointer_cast<const TypedPlan>(data.for_devices);
 }
 
 AnyTypedBins TypedPlan::BinsAt(const uint8_t* tables) const {
@@ -123,12 +135,12 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
 }
 
 absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
-  const TypedPlan typed(plan);
-  DevicePlan made = {.plan = typed.plan(), .tables = {}, .bins = {}};
-  HISTOGRAM_ASSIGN_OR_RETURN(made.tables,
-                             DeviceBuffer::Holding(typed.tables().data(), typed.tables().size()));
-  made.bins = typed.BinsAt(made.tables.get());
-  return made;
+  TypedPlan typed(plan);
+  absl::StatusOr<DeviceBuffer> tables =
+      DeviceBuffer::Holding(typed.tables().data(), typed.tables().size());
+  if (!tables.ok()) return tables.status();
+  const AnyTypedBins bins = typed.BinsAt(tables->get());
+  return DevicePlan{.plan = std::move(typed), .tables = *std::move(tables), .bins = bins};
 }
 
 }  // namespace histogram::cuda

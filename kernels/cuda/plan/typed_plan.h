@@ -8,6 +8,7 @@
 #include <histogram/plan.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,9 +24,16 @@ class TypedPlan {
  public:
   // Makes the tables of a plan that has none.
   explicit TypedPlan(const Plan& plan);
+  // The same for all copies of a Plan, and kept with it: to prove how bins are found takes as long
+  // as to make the plan. A plan without tables is for samples that come once, and gets a new one.
+  static std::shared_ptr<const TypedPlan> Of(const Plan& plan);
 
-  // With tables.
-  const Plan& plan() const { return plan_; }
+  SampleType type() const { return type_; }
+  uint32_t bin_count() const { return BinCount(bins_); }
+  // Of samples of 8 bits: the slot of each pattern. Else empty.
+  absl::Span<const uint32_t> slot_of_byte() const { return slot_of_byte_; }
+  // Whether each byte has the bin of its value, and there are no others.
+  bool bin_for_each_byte() const { return bin_for_each_byte_; }
   // Thresholds, and what else is looked up; may be empty. At most TableBytesMax of the plan's bins.
   absl::Span<const uint8_t> tables() const { return tables_; }
   // `tables`: a copy of tables() in device memory, aligned to 16 bytes; not read here.
@@ -33,9 +41,11 @@ class TypedPlan {
 
  private:
   template <typename P>
-  void Fill(const internal::Bins<P>& bins);
+  void Fill(const Plan& plan, const internal::Bins<P>& bins);
 
-  Plan plan_;
+  SampleType type_;
+  std::vector<uint32_t> slot_of_byte_;
+  bool bin_for_each_byte_ = false;
   AnyTypedBins bins_;  // pointers are offsets into the tables
   std::vector<uint8_t> tables_;
 };
@@ -53,7 +63,7 @@ struct DevicePlan {
   // On the current device. Waits for the copy.
   static absl::StatusOr<DevicePlan> Make(const Plan& plan);
 
-  Plan plan;
+  TypedPlan plan;
   DeviceBuffer tables;
   AnyTypedBins bins;
 };

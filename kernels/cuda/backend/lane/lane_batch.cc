@@ -266,7 +266,7 @@ absl::Status Lane::BeginCopied(const Batch& batch) {
 
 absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan) {
   HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
-  const uint64_t slots = internal::SlotCount(plan->plan().bin_count());
+  const uint64_t slots = internal::SlotCount(plan->bin_count());
   if (batch.items.size() > kLaneCounters / slots) {
     return absl::InvalidArgumentError("the batch needs more counters than the lane has");
   }
@@ -287,7 +287,7 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
                 BinCount(bins) <= std::min(kSharedLaunchBinsMax, RowBinsMax(options_.device)) &&
                 rows_bytes <= device_rows_.bytes();
   HISTOGRAM_RETURN_IF_ERROR(
-      (piece_rows_ ? PrepareRows : PrepareTable)(typed_->plan().type(), bins, options_.device));
+      (piece_rows_ ? PrepareRows : PrepareTable)(typed_->type(), bins, options_.device));
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   if (!piece_rows_) {
     rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
@@ -308,8 +308,8 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
 
 // Pieces are whole samples: they end where their payload does, or at a multiple of kPieceAlignment.
 absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins) {
-  const SampleType type = typed_->plan().type();
-  const uint64_t slots = internal::SlotCount(typed_->plan().bin_count());
+  const SampleType type = typed_->type();
+  const uint64_t slots = internal::SlotCount(typed_->bin_count());
   const auto* const descriptors =
       input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
   for (uint32_t i = 0; i < portion.piece_count; ++i) {
@@ -330,7 +330,7 @@ absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBin
 // All pieces of a portion in one launch.
 absl::Status Lane::EnqueueTypedRows(const Portion& portion, const AnyTypedBins& bins) {
   RowsLaunch launch;
-  launch.type = typed_->plan().type();
+  launch.type = typed_->type();
   launch.samples = device_input_.get();
   launch.stretches = portion.piece_count;
   launch.payloads = device_input_.get<const PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
@@ -348,7 +348,7 @@ absl::Status Lane::EnqueueTypedRows(const Portion& portion, const AnyTypedBins& 
 }
 
 void Lane::SumTypedRows(const Batch& batch) const {
-  const uint64_t bins = typed_->plan().bin_count();
+  const uint64_t bins = typed_->bin_count();
   const uint32_t* row = rows_.host<uint32_t>();
   const uint32_t* outside = row + pieces_.size() * bins;
   for (const Piece& piece : pieces_) {
@@ -365,7 +365,7 @@ void Lane::SumTypedRows(const Batch& batch) const {
 void Lane::CopyTypedRows(const Batch& batch) const {
   const uint64_t* row = rows_.host<uint64_t>();
   for (const BatchItem& item : batch.items) {
-    assert(item.counts.size() == internal::SlotCount(typed_->plan().bin_count()));
+    assert(item.counts.size() == internal::SlotCount(typed_->bin_count()));
     std::copy(row, row + item.counts.size(), item.counts.begin());
     row += item.counts.size();
   }

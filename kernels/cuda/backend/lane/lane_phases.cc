@@ -68,8 +68,8 @@ absl::Status Lane::Load(std::span<const Fragment> payload, uint64_t at, uint64_t
 
 absl::Status Lane::UsePlan(std::shared_ptr<const TypedPlan> plan) {
   typed_ = std::move(plan);
-  sample_type_ = typed_->plan().type();
-  bin_count_ = typed_->plan().bin_count();
+  sample_type_ = typed_->type();
+  bin_count_ = typed_->bin_count();
   bins_ = typed_->BinsAt(device_input_.get());
   const absl::Span<const uint8_t> tables = typed_->tables();
   if (tables.empty()) return absl::OkStatus();
@@ -152,8 +152,8 @@ absl::Status Lane::BeginCount(bool first) {
 
 absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
                              absl::Span<const uint64_t> begins) {
-  const std::vector<uint32_t>& patterns = typed_->plan().data().slot_of_pattern;
-  const bool bytes = patterns.size() == kByteValues;
+  const absl::Span<const uint32_t> slot_of_byte = typed_->slot_of_byte();
+  const bool bytes = !slot_of_byte.empty();
   const uint64_t table_at = BeginsAt(options_.device);
   const auto send = [&](const auto& numbers) {  // which are not both needed
     const uint64_t size = numbers.size() * sizeof(numbers[0]);
@@ -165,7 +165,7 @@ absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
   if (!begins.empty()) {
     HISTOGRAM_RETURN_IF_ERROR(send(begins));
   } else if (bytes) {
-    HISTOGRAM_RETURN_IF_ERROR(send(patterns));
+    HISTOGRAM_RETURN_IF_ERROR(send(slot_of_byte));
   }
   HISTOGRAM_RETURN_IF_ERROR(BeginStep());
   step_rows_ = launch.stretches * launch.channels;
@@ -176,10 +176,9 @@ absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
   launch.outside = launch.counts + step_rows_ * bin_count_;
   launch.device = &options_.device;
   launch.stream = stream_.get();
-  bool each_byte = bytes && bin_count_ == kByteValues;
-  for (uint32_t v = 0; each_byte && v < kByteValues; ++v) each_byte = patterns[v] == v;
-  HISTOGRAM_RETURN_IF_ERROR(EnqueueQuickestRows(
-      launch, bins_, bytes ? device_input_.get<uint32_t>(table_at) : nullptr, each_byte, nullptr));
+  HISTOGRAM_RETURN_IF_ERROR(
+      EnqueueQuickestRows(launch, bins_, bytes ? device_input_.get<uint32_t>(table_at) : nullptr,
+                          typed_->bin_for_each_byte(), nullptr));
   return CopyBack(step_rows_ * internal::SlotCount(bin_count_) * sizeof(uint32_t));
 }
 
