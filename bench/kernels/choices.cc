@@ -93,9 +93,9 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
     const cuda::CudaKernel* const chosen = cuda::Kernels()[selector.Choose(workload).value()];
     std::vector<const cuda::CudaKernel*> kernels;
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
-      const bool small_enough = !kernel->slow() || workload.batch_bytes <= 128 * kKiB;
+      const bool small_enough = !kernel->slow || workload.batch_bytes <= 128 * kKiB;
       if (!small_enough) continue;
-      if (!kernel->batches() && shape.payloads > 100) continue;  // a launch a payload
+      if (!kernel->batches && shape.payloads > 100) continue;  // a launch a payload
       kernels.push_back(kernel);
     }
     const std::vector<double> medians = payloads.MedianUs(lane, kRuns, kernels);
@@ -107,9 +107,9 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
       other_us = medians[i];
     }
     const std::vector<double> duel = payloads.MedianUs(lane, kDuelRuns, {chosen, other});
-    row.kernel = std::string(chosen->name());
+    row.kernel = std::string(chosen->name);
     row.us = duel[0];
-    row.best_kernel = std::string((duel[1] < duel[0] ? other : chosen)->name());
+    row.best_kernel = std::string((duel[1] < duel[0] ? other : chosen)->name);
     row.best_us = std::min(duel[0], duel[1]);
     choices.push_back(row);
   }

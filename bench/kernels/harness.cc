@@ -107,8 +107,7 @@ double Harness::MedianUs(int runs, const std::function<void(int)>& enqueue) {
 
 cuda::Launch Harness::MakeLaunch(const cuda::CudaKernel& kernel,
                                  std::vector<cuda::PayloadDescriptor>& payloads) {
-  const uint32_t units =
-      cuda::AssignUnits(absl::MakeSpan(payloads), kernel.payload_overhead_units());
+  const uint32_t units = cuda::AssignUnits(absl::MakeSpan(payloads), kernel.payload_overhead_units);
   const cuda::BatchHeader header = {static_cast<uint32_t>(payloads.size()), units, 1, 0};
   CheckCuda(cudaMemcpy(descriptors_.get(), &header, sizeof(header), cudaMemcpyHostToDevice),
             "upload of a header");
@@ -178,7 +177,7 @@ void Harness::CheckKernel(const cuda::CudaKernel& kernel, uint64_t bytes) {
   std::vector<uint32_t> row(kByteValues);
   CheckCuda(cudaMemcpy(row.data(), launch.rows, cuda::kRowBytes, cudaMemcpyDeviceToHost), "a row");
   if (row != Expected(0, bytes)) {
-    Die(absl::StrCat(std::string(kernel.name()), " counts ", bytes, " bytes wrong"));
+    Die(absl::StrCat(std::string(kernel.name), " counts ", bytes, " bytes wrong"));
   }
 }
 
@@ -196,7 +195,7 @@ void Harness::CheckBatch(const cuda::CudaKernel& kernel,
   for (size_t i = 0; i < payloads.size(); i += i + step < payloads.size() ? step : 1) {
     const std::vector<uint32_t> expected = Expected(payloads[i].offset, payloads[i].bytes);
     if (!std::equal(expected.begin(), expected.end(), rows.begin() + i * kByteValues)) {
-      Die(absl::StrCat(std::string(kernel.name()), " counts payload ", i, " of ", payloads.size(),
+      Die(absl::StrCat(std::string(kernel.name), " counts payload ", i, " of ", payloads.size(),
                        " wrong"));
     }
   }

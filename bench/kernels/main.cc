@@ -52,12 +52,12 @@ constexpr uint64_t kSlowBytes = 8 * kMiB;
 
 KernelRow MeasureKernel(Harness& harness, const Ceilings& ceilings, const cuda::CudaKernel& kernel,
                         Distribution distribution, uint64_t bytes) {
-  const uint64_t measured = kernel.slow() ? std::min(bytes, kSlowBytes) : bytes;
+  const uint64_t measured = kernel.slow ? std::min(bytes, kSlowBytes) : bytes;
   harness.CheckKernel(kernel, measured);
-  const double us = harness.TimeKernel(kernel, measured, kernel.slow() ? 9 : kRuns);
+  const double us = harness.TimeKernel(kernel, measured, kernel.slow ? 9 : kRuns);
   harness.CheckKernel(kernel, measured);
   KernelRow row;
-  row.kernel = std::string(kernel.name());
+  row.kernel = std::string(kernel.name);
   row.distribution = Name(distribution);
   row.bytes = measured;
   row.prefix = measured != bytes;
@@ -89,13 +89,13 @@ void MeasureBatches(Harness& harness, Distribution distribution, Results& result
     const double bound_us = static_cast<double>(bytes + payloads.size() * cuda::kRowBytes) /
                             (2 * results.ceilings.copy_gbps * 1e3);
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
-      if (!kernel->batches()) continue;
+      if (!kernel->batches) continue;
       harness.CheckBatch(*kernel, payloads);
       const double us = harness.TimeBatch(*kernel, payloads, kRuns);
       harness.CheckBatch(*kernel, payloads);
       results.batches.push_back({.payload_bytes = payload_bytes,
                                  .distribution = Name(distribution),
-                                 .kernel = std::string(kernel->name()),
+                                 .kernel = std::string(kernel->name),
                                  .gbps = Gbps(bytes, us),
                                  .of_bound = bound_us / us});
     }
@@ -113,12 +113,12 @@ void MeasureMatrix(Harness& harness, const Options& options, Results& results) {
     harness.Fill(testing::MakePayload(distribution, kPatternBytes));
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
       if (!kernels ||
-          (options.quick && kernel->name() != "lane_private" && kernel->name() != "warp_batch" &&
-           kernel->name() != "quad_batch" && kernel->name() != "cub_histogram")) {
+          (options.quick && kernel->name != "lane_private" && kernel->name != "warp_batch" &&
+           kernel->name != "quad_batch" && kernel->name != "cub_histogram")) {
         continue;
       }
       for (const auto& read : results.ceilings.read) {
-        if (kernel->slow() && read.first != kGiB && read.first != 64 * kKiB) continue;
+        if (kernel->slow && read.first != kGiB && read.first != 64 * kKiB) continue;
         results.kernels.push_back(
             MeasureKernel(harness, results.ceilings, *kernel, distribution, read.first));
       }

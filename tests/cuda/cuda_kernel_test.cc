@@ -46,7 +46,7 @@ TEST_P(CudaKernelTest, DistributionsSizesAndAlignments) {
   MakeRunner((16 << 20) + 64, 1);
   size_t turn = 0;
   for (const uint32_t all : kSizes) {
-    const uint32_t size = std::min(all, kernel().slow() ? kSlowBytesMax : ~0U);
+    const uint32_t size = std::min(all, kernel().slow ? kSlowBytesMax : ~0U);
     for (const Distribution distribution : kDistributions) {
       // Small payloads lie at every offset, large ones at one after the other.
       for (size_t i = 0; i < (size <= kSmallBytesMax ? std::size(kOffsets) : 1); ++i, ++turn) {
@@ -64,17 +64,17 @@ TEST_P(CudaKernelTest, DistributionsSizesAndAlignments) {
 
 TEST_P(CudaKernelTest, ManyPayloadsOfMixedSizes) {
   constexpr uint64_t kInputBytes = 24 << 20;
-  const uint32_t payloads_max = kernel().batches() ? 3000 : 60;
+  const uint32_t payloads_max = kernel().batches ? 3000 : 60;
   MakeRunner(kInputBytes, payloads_max);
   Random random(7);
-  for (int round = 0; round < (kernel().slow() ? 2 : 8); ++round) {
+  for (int round = 0; round < (kernel().slow ? 2 : 8); ++round) {
     const std::vector<uint8_t> input =
         MakePayload(kDistributions[round % kDistributions.size()], kInputBytes, round);
     runner_->Upload(input, 0);
     std::vector<cuda::PayloadDescriptor> payloads;
     uint64_t at = 0;
     // Rounds differ in how large payloads get and whether they are aligned.
-    const uint32_t size_bits = kernel().slow() ? 14 : 4 + 3 * round;
+    const uint32_t size_bits = kernel().slow ? 14 : 4 + 3 * round;
     while (payloads.size() < payloads_max) {
       uint64_t bytes = random.Below(uint64_t{1} << (1 + random.Below(std::min(size_bits, 23U))));
       if (round % 3 == 0 && payloads.size() % 2 == 0) bytes = bytes / 512 * 512;
@@ -97,9 +97,9 @@ TEST_P(CudaKernelTest, ManyPayloadsOfMixedSizes) {
 TEST_P(CudaKernelTest, BatchesOfOneSize) {
   constexpr uint64_t kInputBytes = 32 << 20;
   for (const uint32_t size : {0U, 1U, 16U, 1024U, 4096U, 8192U, 8193U, 65536U, 1048576U}) {
-    if (kernel().slow() && size > 8193) continue;
+    if (kernel().slow && size > 8193) continue;
     const uint32_t count =
-        std::min<uint64_t>(kernel().batches() ? 4000 : 20, kInputBytes / std::max(size, 1U));
+        std::min<uint64_t>(kernel().batches ? 4000 : 20, kInputBytes / std::max(size, 1U));
     MakeRunner(uint64_t{count} * std::max(size, 1U), count);
     const std::vector<uint8_t> input =
         MakePayload(Distribution::kGauss, uint64_t{count} * size, size);
@@ -144,7 +144,7 @@ TEST_P(CudaKernelTest, SanitizerSet) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, CudaKernelTest, ::testing::ValuesIn(cuda::Kernels()),
                          [](const ::testing::TestParamInfo<const cuda::CudaKernel*>& test) {
-                           return std::string(test.param->name());
+                           return std::string(test.param->name);
                          });
 
 // Fills the runner's input with repetitions of `unit` and returns the exact counts.

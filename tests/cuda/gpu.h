@@ -82,7 +82,7 @@ class KernelRunner {
   cuda::Launch Prepare(const cuda::CudaKernel& kernel,
                        std::vector<cuda::PayloadDescriptor>& payloads) {
     const uint32_t units =
-        cuda::AssignUnits(absl::MakeSpan(payloads), kernel.payload_overhead_units());
+        cuda::AssignUnits(absl::MakeSpan(payloads), kernel.payload_overhead_units);
     const cuda::BatchHeader header = {static_cast<uint32_t>(payloads.size()), units, 1, 0};
     EXPECT_EQ(cudaMemcpy(descriptors_.get(), &header, sizeof(header), cudaMemcpyHostToDevice),
               cudaSuccess);

@@ -270,9 +270,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
 std::vector<KernelInfo> ListCudaKernels() {
   std::vector<KernelInfo> infos;
   for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
-    infos.push_back({.name = std::string(kernel->name()),
+    infos.push_back({.name = std::string(kernel->name),
                      .backend = "cuda",
-                     .summary = std::string(kernel->summary())});
+                     .summary = std::string(kernel->summary)});
   }
   return infos;
 }

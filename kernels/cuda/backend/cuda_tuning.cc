@@ -123,7 +123,7 @@ double MeasureGatherNsPerByte(Lane& lane) {
 
 std::vector<std::string> Candidates() {
   std::vector<std::string> names;
-  for (const CudaKernel* kernel : Kernels()) names.emplace_back(kernel->name());
+  for (const CudaKernel* kernel : Kernels()) names.emplace_back(kernel->name);
   return names;
 }
 

@@ -2,14 +2,15 @@
 // lanes can iterate over them. Includes CUDA's headers: only kernels/cuda, its tests and benchmarks
 // see it.
 //
-// A kernel counts the values of each payload of a batch into a row of 256 u32. Kernels are
-// stateless and thread-safe. Each of ours is one .cu file and its name in registry.cc; those of the
-// literature are an entry each in literature.cu.
+// A kernel counts the values of each payload of a batch into a row of 256 u32. Kernels are plain
+// data, without state, and thread-safe. Each of ours is one .cu file and its name in registry.cc;
+// those of the literature are an entry each in literature.cu.
 #ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_KERNEL_H_
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_KERNEL_H_
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -65,32 +66,30 @@ enum class Ladder : uint8_t {
   kByBytes,   // a lone payload; a rung for each Launch::readable_bytes
 };
 
-class CudaKernel {
- public:
-  virtual ~CudaKernel() = default;
-
-  virtual absl::string_view name() const = 0;
-  virtual absl::string_view summary() const = 0;
-  // One launch counts many payloads; others are launched payload by payload.
-  virtual bool batches() const { return false; }
+struct CudaKernel {
+  absl::string_view name, summary;
+  // Queues the work of one payload of the launch; with `batches` that of all, and 0 is passed.
+  cudaError_t (*enqueue)(const Launch& launch, size_t payload) = nullptr;
+  // One launch counts many payloads.
+  bool batches = false;
   // What AssignUnits is to be called with for this kernel.
-  virtual uint32_t payload_overhead_units() const { return 1; }
+  uint32_t payload_overhead_units = 1;
   // Writes each row once and reads none, so that rows may lie in mapped host memory, and sets the
   // launch's flag.
-  virtual bool has_flag() const { return false; }
-  virtual Ladder ladder() const { return Ladder::kNone; }
+  bool has_flag = false;
+  // To rows that are zero before. Payloads without bytes are left out.
+  bool adds_to_rows = false;
+  Ladder ladder = Ladder::kNone;
   // So slow that tests and benchmarks give it small payloads only.
-  virtual bool slow() const { return false; }
-  // REQUIRES: no payload is larger than payload_bytes_max.
-  virtual uint64_t scratch_bytes(const DeviceTraits& /*device*/,
-                                 uint32_t /*payload_bytes_max*/) const {
-    return 0;
-  }
-  virtual uint64_t clean_bytes(const DeviceTraits& /*device*/) const { return 0; }
-  // Once per device, before the first launch (with that device current).
-  virtual absl::Status Prepare(const DeviceTraits& /*device*/) const { return absl::OkStatus(); }
+  bool slow = false;
+  // Null: 0. REQUIRES: no payload is larger than payload_bytes_max.
+  uint64_t (*scratch_bytes)(const DeviceTraits& device, uint32_t payload_bytes_max) = nullptr;
+  uint64_t (*clean_bytes)(const DeviceTraits& device) = nullptr;  // null: 0
+  // Null, or called once per device, before the first launch (with that device current).
+  absl::Status (*prepare)(const DeviceTraits& device) = nullptr;
+
   // Queues the work on launch.stream. May be captured into a graph.
-  virtual absl::Status Enqueue(const Launch& launch) const = 0;
+  absl::Status Enqueue(const Launch& launch) const;
 };
 
 }  // namespace histogram::cuda

@@ -185,81 +185,55 @@ __global__ void __launch_bounds__(kThreads, 2)
   WriteRowIfLast(args, *sums);
 }
 
-class LanePrivateKernel final : public CudaKernel {
- public:
-  absl::string_view name() const override { return "lane_private"; }
-  absl::string_view summary() const override {
-    return "a column of counters per thread in shared memory, bank = thread";
-  }
-  bool has_flag() const override { return true; }
-  uint64_t clean_bytes(const DeviceTraits& /*device*/) const override {
-    return sizeof(Accumulator);
-  }
+// With room for tickets, where a block may have it.
+uint32_t SharedBytes(const DeviceTraits& device) {
+  return std::min(device.shared_bytes_max, kColumnsBytes + kTicketBytes);
+}
+uint32_t Blocks(const Launch& launch, uint32_t bytes) {
+  const uint32_t resident = std::max(1U, std::min(2U, launch.device->shared_bytes_multiprocessor /
+                                                          (SharedBytes(*launch.device) + 1024)));
+  const uint32_t most = launch.device->multiprocessors * resident;
+  // A block is worth its table from one load per thread on.
+  return std::clamp(bytes / (kThreads * 16), 1U, most);
+}
 
-  absl::Status Prepare(const DeviceTraits& device) const override {
-    return AllowShared(LanePrivateKernelOf, SharedBytes(device));
-  }
+absl::Status Prepare(const DeviceTraits& device) {
+  return AllowShared(LanePrivateKernelOf, SharedBytes(device));
+}
 
-  absl::Status Enqueue(const Launch& launch) const override {
-    for (size_t i = 0; i < launch.payloads.size(); ++i) {
-      const PayloadDescriptor& payload = launch.payloads[i];
-      const bool is_last = i + 1 == launch.payloads.size();
-      const Plan plan = MakePlan(launch, payload);
-      const Arguments args = {
-          .data = launch.input + payload.offset,
-          .bytes = payload.bytes,
-          .row = launch.rows + i * kByteValues,
-          .accumulator = static_cast<Accumulator*>(launch.clean),
-          .groups = plan.groups,
-          .long_tickets = plan.long_tickets,
-          .draws = plan.draws,
-          .flag = is_last ? launch.flag : nullptr,
-          .header = launch.header,
-      };
-      LanePrivateKernelOf<<<plan.blocks, kThreads, SharedBytes(*launch.device), launch.stream>>>(
-          args);
-      HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  // With room for tickets, where a block may have it.
-  static uint32_t SharedBytes(const DeviceTraits& device) {
-    return std::min(device.shared_bytes_max, kColumnsBytes + kTicketBytes);
-  }
-  static uint32_t Blocks(const Launch& launch, uint32_t bytes) {
-    const uint32_t resident = std::max(1U, std::min(2U, launch.device->shared_bytes_multiprocessor /
-                                                            (SharedBytes(*launch.device) + 1024)));
-    const uint32_t most = launch.device->multiprocessors * resident;
-    // A block is worth its table from one load per thread on.
-    return std::clamp(bytes / (kThreads * 16), 1U, most);
-  }
-  struct Plan {
-    uint32_t blocks, groups, long_tickets;
-    bool draws;
+cudaError_t Enqueue(const Launch& launch, size_t i) {
+  const PayloadDescriptor& payload = launch.payloads[i];
+  const bool is_last = i + 1 == launch.payloads.size();
+  const uint32_t blocks = Blocks(launch, payload.bytes);
+  Arguments args = {
+      .data = launch.input + payload.offset,
+      .bytes = payload.bytes,
+      .row = launch.rows + i * kByteValues,
+      .accumulator = static_cast<Accumulator*>(launch.clean),
+      .groups = Cut(launch.input + payload.offset, payload.bytes).vectors / kGroupVectors,
+      .long_tickets = 0,
+      .draws = false,
+      .flag = is_last ? launch.flag : nullptr,
+      .header = launch.header,
   };
-  static Plan MakePlan(const Launch& launch, const PayloadDescriptor& payload) {
-    Plan plan = {
-        .blocks = Blocks(launch, payload.bytes),
-        .groups = Cut(launch.input + payload.offset, payload.bytes).vectors / kGroupVectors,
-        .long_tickets = 0,
-        .draws = false};
-    // When not every block would get a group, the rest, which is shared out more finely, is all.
-    if (plan.groups < plan.blocks) plan.groups = 0;
-    if (SharedBytes(*launch.device) > kColumnsBytes && plan.groups > plan.blocks * kEvenGroups) {
-      plan.draws = true;
-      plan.long_tickets =
-          (plan.groups - std::min(plan.groups, plan.blocks * kSingles)) / kStretchGroups;
-    }
-    return plan;
+  // When not every block would get a group, the rest, which is shared out more finely, is all.
+  if (args.groups < blocks) args.groups = 0;
+  if (SharedBytes(*launch.device) > kColumnsBytes && args.groups > blocks * kEvenGroups) {
+    args.draws = true;
+    args.long_tickets = (args.groups - std::min(args.groups, blocks * kSingles)) / kStretchGroups;
   }
-};
-
-constinit const LanePrivateKernel kKernel = {};
+  LanePrivateKernelOf<<<blocks, kThreads, SharedBytes(*launch.device), launch.stream>>>(args);
+  return cudaGetLastError();
+}
 
 }  // namespace
 
-extern const CudaKernel* const kLanePrivate = &kKernel;
+extern const CudaKernel kLanePrivate = {
+    .name = "lane_private",
+    .summary = "a column of counters per thread in shared memory, bank = thread",
+    .enqueue = Enqueue,
+    .has_flag = true,
+    .clean_bytes = [](const DeviceTraits& /*device*/) -> uint64_t { return sizeof(Accumulator); },
+    .prepare = Prepare};
 
 }  // namespace histogram::cuda

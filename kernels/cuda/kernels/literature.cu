@@ -1,9 +1,7 @@
-// The strategies of the literature, and CUB's kernel as the baseline: a payload a launch. The rows
-// are zeroed, then payload after payload is launched, in stream order.
+// The strategies of the literature, and CUB's kernel as the baseline: a payload a launch.
 #include <algorithm>
 #include <cub/device/device_histogram.cuh>
 #include <limits>
-#include <vector>
 
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/kernel.h"
@@ -21,6 +19,32 @@ constexpr uint32_t kValuesPerPass = 8;           // register_private
 constexpr uint32_t kWords = kByteValues / 4, kPackedThreads = kWords;
 // A multiple of four below 256: an 8-bit counter cannot wrap.
 constexpr uint32_t kFlushBytes = 252;
+
+// A payload of a launch.
+struct Payload {
+  Payload(const Launch& launch, size_t i)
+      : data(launch.input + launch.payloads[i].offset),
+        bytes(launch.payloads[i].bytes),
+        row(launch.rows + i * kByteValues) {}
+  const uint8_t* data;
+  uint32_t bytes;
+  uint32_t* row;
+};
+
+using Kernel = void (*)(const uint8_t* data, uint32_t bytes, uint32_t* row);
+
+// A block takes kBlockBytes at a time; each of the passes has at most so many blocks.
+template <Kernel kKernel, uint32_t kThreads, uint32_t kBlockBytes, uint32_t kBlocksOfMultiprocessor,
+          uint32_t kPasses = 1>
+cudaError_t OnGrid(const Launch& launch, size_t i) {
+  const Payload payload(launch, i);
+  const uint64_t most = uint64_t{launch.device->multiprocessors} * kBlocksOfMultiprocessor;
+  const auto blocks =
+      static_cast<uint32_t>(std::min(uint64_t{(payload.bytes - 1) / kBlockBytes + 1}, most));
+  kKernel<<<dim3(blocks, kPasses), kThreads, 0, launch.stream>>>(payload.data, payload.bytes,
+                                                                 payload.row);
+  return cudaGetLastError();
+}
 
 // One thread an element, one global atomic each.
 __global__ void NaiveElementKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
@@ -42,8 +66,8 @@ __global__ void NaiveSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32
   }
 }
 
-cudaError_t EnqueueSections(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                            uint32_t* row) {
+cudaError_t EnqueueSections(const Launch& launch, size_t i) {
+  const auto [data, bytes, row] = Payload(launch, i);
   const uint32_t threads_max = launch.device->multiprocessors * 2048;
   const uint32_t section_bytes = std::max(kSectionBytesMin, (bytes - 1) / threads_max + 1);
   const uint32_t threads = (bytes - 1) / section_bytes + 1;
@@ -83,8 +107,8 @@ uint64_t CopiesBytes(const DeviceTraits& device, uint32_t /*payload_bytes_max*/)
   return uint64_t{device.multiprocessors} * kCopiesOfMultiprocessor * kRowBytes;
 }
 
-cudaError_t EnqueueCopies(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                          uint32_t* row) {
+cudaError_t EnqueueCopies(const Launch& launch, size_t i) {
+  const auto [data, bytes, row] = Payload(launch, i);
   const uint32_t blocks = std::min((bytes - 1) / kLargeBlock + 1,
                                    launch.device->multiprocessors * kCopiesOfMultiprocessor);
   GlobalPrivateKernelOf<<<blocks, kLargeBlock, 0, launch.stream>>>(
@@ -234,124 +258,67 @@ uint64_t CubScratchBytes(const DeviceTraits& /*device*/, uint32_t payload_bytes_
   return error == cudaSuccess ? bytes : 0;
 }
 
-cudaError_t EnqueueCub(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+cudaError_t EnqueueCub(const Launch& launch, size_t i) {
+  const auto [data, bytes, row] = Payload(launch, i);
+  if (bytes == 0) return cudaMemsetAsync(row, 0, kRowBytes, launch.stream);
   size_t needed = 0;
   const cudaError_t error = CountEven(nullptr, needed, data, bytes, row, launch.stream);
   if (error != cudaSuccess) return error;
   return CountEven(launch.scratch, needed, data, bytes, row, launch.stream);
 }
 
-// --- The registry's view of them
-
-// How a kernel that adds a payload's counts to `row` is launched. A block takes block_bytes at a
-// time.
-struct Grid {
-  void (*kernel)(const uint8_t* data, uint32_t bytes, uint32_t* row) = nullptr;
-  uint32_t threads = 0, block_bytes = 0;
-  uint32_t blocks_of_multiprocessor = 0;  // at most, in each of the passes
-  uint32_t passes = 1;
-};
-
-struct Traits {
-  absl::string_view name, summary;
-  Grid grid = {};
-  // Instead of it: queues what adds the payload's counts.
-  cudaError_t (*enqueue)(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                         uint32_t* row) = nullptr;
-  bool overwrites_row = false;  // `enqueue` does not add to the row
-  bool slow = false;
-  // As CudaKernel::scratch_bytes; null: 0.
-  uint64_t (*scratch_bytes)(const DeviceTraits& device, uint32_t payload_bytes_max) = nullptr;
-};
-
-class LiteratureKernel final : public CudaKernel {
- public:
-  explicit LiteratureKernel(const Traits& traits) : traits_(traits) {}
-
-  absl::string_view name() const override { return traits_.name; }
-  absl::string_view summary() const override { return traits_.summary; }
-  bool slow() const override { return traits_.slow; }
-  uint64_t scratch_bytes(const DeviceTraits& device, uint32_t payload_bytes_max) const override {
-    return traits_.scratch_bytes == nullptr ? 0 : traits_.scratch_bytes(device, payload_bytes_max);
-  }
-
-  absl::Status Enqueue(const Launch& launch) const override {
-    const bool zero_rows = !traits_.overwrites_row ||
-                           std::any_of(launch.payloads.begin(), launch.payloads.end(),
-                                       [](const PayloadDescriptor& p) { return p.bytes == 0; });
-    if (zero_rows) {
-      HISTOGRAM_CUDA_RETURN_IF_ERROR(
-          cudaMemsetAsync(launch.rows, 0, launch.payloads.size() * kRowBytes, launch.stream));
-    }
-    for (size_t i = 0; i < launch.payloads.size(); ++i) {
-      const PayloadDescriptor& payload = launch.payloads[i];
-      if (payload.bytes == 0) continue;
-      HISTOGRAM_RETURN_IF_ERROR(ToStatus(EnqueueOne(launch, launch.input + payload.offset,
-                                                    payload.bytes, launch.rows + i * kByteValues),
-                                         name()));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  cudaError_t EnqueueOne(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                         uint32_t* row) const {
-    if (traits_.enqueue != nullptr) return traits_.enqueue(launch, data, bytes, row);
-    const Grid& grid = traits_.grid;
-    const uint64_t most = uint64_t{launch.device->multiprocessors} * grid.blocks_of_multiprocessor;
-    const auto blocks =
-        static_cast<uint32_t>(std::min(uint64_t{(bytes - 1) / grid.block_bytes + 1}, most));
-    grid.kernel<<<dim3(blocks, grid.passes), grid.threads, 0, launch.stream>>>(data, bytes, row);
-    return cudaGetLastError();
-  }
-
-  const Traits traits_;
-};
-
 }  // namespace
 
-void AddLiterature(std::vector<const CudaKernel*>& kernels) {
-  static const Traits kMethods[] = {
+absl::Span<const CudaKernel> Literature() {
+  static constexpr CudaKernel kMethods[] = {
       {.name = "naive_element",
        .summary = "one element a thread, atomics in global memory",
-       .grid = {NaiveElementKernelOf, kSmallBlock, kSmallBlock, UINT32_MAX},
+       .enqueue = OnGrid<NaiveElementKernelOf, kSmallBlock, kSmallBlock, UINT32_MAX>,
+       .adds_to_rows = true,
        .slow = true},
       {.name = "naive_section",
        .summary = "a contiguous section a thread, atomics in global memory",
        .enqueue = EnqueueSections,
+       .adds_to_rows = true,
        .slow = true},
       {.name = "naive_interleaved",
        .summary = "neighbouring threads read neighbouring elements, atomics in global memory",
-       .grid = {NaiveInterleavedKernelOf, kSmallBlock, kSmallBlock, 8},
+       .enqueue = OnGrid<NaiveInterleavedKernelOf, kSmallBlock, kSmallBlock, 8>,
+       .adds_to_rows = true,
        .slow = true},
       {.name = "global_private",
        .summary = "a copy of the bins per block in global memory",
        .enqueue = EnqueueCopies,
+       .adds_to_rows = true,
        .slow = true,
        .scratch_bytes = CopiesBytes},
       {.name = "shared_private",
        .summary = "a copy of the bins per block in shared memory, interleaved",
-       .grid = {SharedPrivateKernelOf, kLargeBlock, kLargeBlock, 2}},
+       .enqueue = OnGrid<SharedPrivateKernelOf, kLargeBlock, kLargeBlock, 2>,
+       .adds_to_rows = true},
       {.name = "shared_section",
        .summary = "a copy of the bins per block in shared memory, contiguous coarsening",
-       .grid = {SharedSectionKernelOf, kLargeBlock, kLargeBlock * kCoarsening, 2}},
+       .enqueue = OnGrid<SharedSectionKernelOf, kLargeBlock, kLargeBlock * kCoarsening, 2>,
+       .adds_to_rows = true},
       {.name = "register_private",
        .summary = "counters of eight values in registers, one pass for every eight",
-       .grid = {RegisterPrivateKernelOf, kSmallBlock, kSmallBlock, 8,
-                kByteValues / kValuesPerPass}},
+       .enqueue = OnGrid<RegisterPrivateKernelOf, kSmallBlock, kSmallBlock, 8,
+                         kByteValues / kValuesPerPass>,
+       .adds_to_rows = true},
       {.name = "run_accumulator",
        .summary = "runs of equal values added up per thread before the shared copy",
-       .grid = {RunAccumulatorKernelOf, kLargeBlock, kLargeBlock, 2}},
+       .enqueue = OnGrid<RunAccumulatorKernelOf, kLargeBlock, kLargeBlock, 2>,
+       .adds_to_rows = true},
       {.name = "packed_thread",
        .summary = "8-bit counters per thread packed in shared memory, flushed before they wrap",
-       .grid = {PackedThreadKernelOf, kPackedThreads, kPackedThreads * kFlushBytes, 12}},
+       .enqueue = OnGrid<PackedThreadKernelOf, kPackedThreads, kPackedThreads * kFlushBytes, 12>,
+       .adds_to_rows = true},
       {.name = "cub_histogram",
        .summary = "cub::DeviceHistogram::HistogramEven",
        .enqueue = EnqueueCub,
-       .overwrites_row = true,
        .scratch_bytes = CubScratchBytes},
   };
-  for (const Traits& traits : kMethods) kernels.push_back(new LiteratureKernel(traits));
+  return kMethods;
 }
 
 }  // namespace histogram::cuda

@@ -95,47 +95,35 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) *static_cast<volatile uint32_t*>(args.flag) = flag_value;
 }
 
-class OneBlockKernel final : public CudaKernel {
- public:
-  absl::string_view name() const override { return "one_block"; }
-  absl::string_view summary() const override {
-    return "a lone small payload in one block, its loads started before its length is known";
-  }
-  bool has_flag() const override { return true; }
-  bool slow() const override { return true; }
-  Ladder ladder() const override { return Ladder::kByBytes; }
-
-  absl::Status Prepare(const DeviceTraits& /*device*/) const override {
-    return AllowShared(OneBlockKernelOf, kColumnsBytes);
-  }
-
-  absl::Status Enqueue(const Launch& launch) const override {
-    const auto* const descriptors = reinterpret_cast<const PayloadDescriptor*>(launch.header + 1);
-    for (size_t i = 0; i < launch.payloads.size(); ++i) {
-      const PayloadDescriptor& payload = launch.payloads[i];
-      const bool is_last = i + 1 == launch.payloads.size();
-      const uint8_t* const data = launch.input + payload.offset;
-      const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
-      const uint32_t readable = std::max(launch.readable_bytes, payload.bytes) / 16;
-      const Arguments args = {
-          .data = data,
-          .payload = descriptors + i,
-          .readable_vectors = aligned ? std::min(readable, kLoads * kThreads) : 0,
-          .row = launch.rows + i * kByteValues,
-          .flag = is_last ? launch.flag : nullptr,
-          .header = launch.header,
-      };
-      OneBlockKernelOf<<<1, kThreads, kColumnsBytes, launch.stream>>>(args);
-      HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
-    }
-    return absl::OkStatus();
-  }
-};
-
-constinit const OneBlockKernel kKernel = {};
+cudaError_t Enqueue(const Launch& launch, size_t i) {
+  const PayloadDescriptor& payload = launch.payloads[i];
+  const bool is_last = i + 1 == launch.payloads.size();
+  const uint8_t* const data = launch.input + payload.offset;
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
+  const uint32_t readable = std::max(launch.readable_bytes, payload.bytes) / 16;
+  const Arguments args = {
+      .data = data,
+      .payload = reinterpret_cast<const PayloadDescriptor*>(launch.header + 1) + i,
+      .readable_vectors = aligned ? std::min(readable, kLoads * kThreads) : 0,
+      .row = launch.rows + i * kByteValues,
+      .flag = is_last ? launch.flag : nullptr,
+      .header = launch.header,
+  };
+  OneBlockKernelOf<<<1, kThreads, kColumnsBytes, launch.stream>>>(args);
+  return cudaGetLastError();
+}
 
 }  // namespace
 
-extern const CudaKernel* const kOneBlock = &kKernel;
+extern const CudaKernel kOneBlock = {
+    .name = "one_block",
+    .summary = "a lone small payload in one block, its loads started before its length is known",
+    .enqueue = Enqueue,
+    .has_flag = true,
+    .ladder = Ladder::kByBytes,
+    .slow = true,
+    .prepare = [](const DeviceTraits& /*device*/) {
+      return AllowShared(OneBlockKernelOf, kColumnsBytes);
+    }};
 
 }  // namespace histogram::cuda

@@ -55,18 +55,11 @@ struct PlainLayout {
   };
 };
 
-class QuadBatchKernel final : public TeamBatchKernel<PlainLayout> {
- public:
-  absl::string_view name() const override { return "quad_batch"; }
-  absl::string_view summary() const override {
-    return "many payloads a launch: equal shares of a batch per four warps, with a plain table";
-  }
-};
-
-constinit const QuadBatchKernel kKernel = {};
-
 }  // namespace
 
-extern const CudaKernel* const kQuadBatch = &kKernel;
+extern const CudaKernel kQuadBatch = TeamBatchKernel<PlainLayout>(
+    "quad_batch",
+    "many payloads a launch: equal shares of a batch per four warps, with a plain table",
+    Ladder::kNone);
 
 }  // namespace histogram::cuda

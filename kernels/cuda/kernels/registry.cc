@@ -12,15 +12,28 @@
 namespace histogram::cuda {
 
 // Ours, each defined in the file of its name.
-extern const CudaKernel *const kLanePrivate, *const kWarpBatch, *const kQuadBatch, *const kOneBlock;
-void AddLiterature(std::vector<const CudaKernel*>& kernels);  // literature.cu
+extern const CudaKernel kLanePrivate, kWarpBatch, kQuadBatch, kOneBlock;
+absl::Span<const CudaKernel> Literature();  // literature.cu
+
+absl::Status CudaKernel::Enqueue(const Launch& launch) const {
+  if (adds_to_rows) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(
+        cudaMemsetAsync(launch.rows, 0, launch.payloads.size() * kRowBytes, launch.stream));
+  }
+  const size_t calls = batches ? 1 : launch.payloads.size();
+  for (size_t i = 0; i < calls; ++i) {
+    if (adds_to_rows && launch.payloads[i].bytes == 0) continue;
+    HISTOGRAM_RETURN_IF_ERROR(ToStatus(enqueue(launch, i), absl::StrCat("launch of ", name)));
+  }
+  return absl::OkStatus();
+}
 
 // In the order of the literature, then ours.
 absl::Span<const CudaKernel* const> Kernels() {
   static const auto& kKernels = *new std::vector([] {
     std::vector<const CudaKernel*> kernels;
-    AddLiterature(kernels);
-    kernels.insert(kernels.end(), {kLanePrivate, kWarpBatch, kQuadBatch, kOneBlock});
+    for (const CudaKernel& kernel : Literature()) kernels.push_back(&kernel);
+    kernels.insert(kernels.end(), {&kLanePrivate, &kWarpBatch, &kQuadBatch, &kOneBlock});
     return kernels;
   }());
   return kKernels;
@@ -30,24 +43,27 @@ const CudaKernel* FindKernel(absl::string_view name) {
   const absl::Span<const CudaKernel* const> kernels = Kernels();
   const auto* const found =
       std::find_if(kernels.begin(), kernels.end(),
-                   [name](const CudaKernel* kernel) { return kernel->name() == name; });
+                   [name](const CudaKernel* kernel) { return kernel->name == name; });
   return found == kernels.end() ? nullptr : *found;
 }
 
 std::string KernelNames() {
   return absl::StrJoin(Kernels(), ", ", [](std::string* out, const CudaKernel* kernel) {
-    absl::StrAppend(out, kernel->name());
+    absl::StrAppend(out, kernel->name);
   });
 }
 
 absl::Status PrepareKernels(const DeviceTraits& device) {
-  for (const CudaKernel* kernel : Kernels()) HISTOGRAM_RETURN_IF_ERROR(kernel->Prepare(device));
+  for (const CudaKernel* kernel : Kernels()) {
+    if (kernel->prepare != nullptr) HISTOGRAM_RETURN_IF_ERROR(kernel->prepare(device));
+  }
   return absl::OkStatus();
 }
 
 uint64_t ScratchBytesMax(const DeviceTraits& device, uint32_t payload_bytes_max) {
   uint64_t most = 1;
   for (const CudaKernel* kernel : Kernels()) {
+    if (kernel->scratch_bytes == nullptr) continue;
     most = std::max(most, kernel->scratch_bytes(device, payload_bytes_max));
   }
   return most;
@@ -55,7 +71,9 @@ uint64_t ScratchBytesMax(const DeviceTraits& device, uint32_t payload_bytes_max)
 
 uint64_t CleanBytesMax(const DeviceTraits& device) {
   uint64_t most = 1;
-  for (const CudaKernel* kernel : Kernels()) most = std::max(most, kernel->clean_bytes(device));
+  for (const CudaKernel* kernel : Kernels()) {
+    if (kernel->clean_bytes != nullptr) most = std::max(most, kernel->clean_bytes(device));
+  }
   return most;
 }
 

@@ -195,22 +195,19 @@ __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
   if (args.flag != nullptr) SignalFinished(args, Layout::kTeamWarps * shares.teams, thread);
 }
 
-// The registry's view of a layout. Name and summary are the derived class's.
+// How a layout is launched.
 template <typename Layout>
-class TeamBatchKernel : public CudaKernel {
+class TeamBatch {
  public:
-  bool batches() const override { return true; }
-  uint32_t payload_overhead_units() const override { return Layout::kOverheadUnits; }
-  bool has_flag() const override { return true; }
-  uint64_t clean_bytes(const DeviceTraits& device) const override {
+  static uint64_t CleanBytes(const DeviceTraits& device) {
     return uint64_t{TeamsMax(device)} * (sizeof(BatchSlot) + sizeof(uint32_t)) + 128;
   }
 
-  absl::Status Prepare(const DeviceTraits& device) const override {
+  static absl::Status Prepare(const DeviceTraits& device) {
     return AllowShared(KernelFor(device), BlockTeamsMax(device) / 2 * kPairBytes);
   }
 
-  absl::Status Enqueue(const Launch& launch) const override {
+  static cudaError_t Enqueue(const Launch& launch, size_t /*payload*/) {
     const DeviceTraits& device = *launch.device;
     // Small launches spread over multiprocessors first, two teams a block.
     uint32_t pairs = std::max(1U, launch.units / (2 * kUnitsPerTeam));
@@ -234,7 +231,7 @@ class TeamBatchKernel : public CudaKernel {
     };
     KernelFor(device)<<<blocks, block_pairs * 2 * Layout::kTeamWarps * 32, block_pairs * kPairBytes,
                         launch.stream>>>(args);
-    return LaunchStatus(name());
+    return cudaGetLastError();
   }
 
  private:
@@ -256,6 +253,21 @@ class TeamBatchKernel : public CudaKernel {
     return device.multiprocessors * BlockTeamsMax(device);
   }
 };
+
+// The registry's view of a layout.
+template <typename Layout>
+constexpr CudaKernel TeamBatchKernel(absl::string_view name, absl::string_view summary,
+                                     Ladder ladder) {
+  return {.name = name,
+          .summary = summary,
+          .enqueue = TeamBatch<Layout>::Enqueue,
+          .batches = true,
+          .payload_overhead_units = Layout::kOverheadUnits,
+          .has_flag = true,
+          .ladder = ladder,
+          .clean_bytes = TeamBatch<Layout>::CleanBytes,
+          .prepare = TeamBatch<Layout>::Prepare};
+}
 
 }  // namespace histogram::cuda
 

@@ -73,20 +73,12 @@ struct PackedLayout {
   };
 };
 
-class WarpBatchKernel final : public TeamBatchKernel<PackedLayout> {
- public:
-  absl::string_view name() const override { return "warp_batch"; }
-  absl::string_view summary() const override {
-    return "many small payloads a launch: equal shares of a batch per two warps, with a packed "
-           "table";
-  }
-  Ladder ladder() const override { return Ladder::kByBlocks; }
-};
-
-constinit const WarpBatchKernel kKernel = {};
-
 }  // namespace
 
-extern const CudaKernel* const kWarpBatch = &kKernel;
+extern const CudaKernel kWarpBatch = TeamBatchKernel<PackedLayout>(
+    "warp_batch",
+    "many small payloads a launch: equal shares of a batch per two warps, with a packed "
+    "table",
+    Ladder::kByBlocks);
 
 }  // namespace histogram::cuda

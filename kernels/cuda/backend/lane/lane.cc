@@ -101,7 +101,7 @@ absl::Status Lane::Record() {
       .offset = PayloadsBegin(0, 1), .bytes = 0, .start = 0};
   for (const CudaKernel* kernel : Kernels()) {
     Recorded recorded = {.kernel = kernel, .rungs = {}};
-    if (kernel->ladder() == Ladder::kByBlocks) {
+    if (kernel->ladder == Ladder::kByBlocks) {
       portion.piece_count = 0;
       const uint32_t multiprocessors = options_.device.multiprocessors;
       for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
@@ -109,7 +109,7 @@ absl::Status Lane::Record() {
         launch.blocks_max = std::min(blocks, multiprocessors);
         HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.blocks_max, recorded));
       }
-    } else if (kernel->ladder() == Ladder::kByBytes) {
+    } else if (kernel->ladder == Ladder::kByBytes) {
       portion.piece_count = 1;
       for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
         Launch launch = MakeLaunch(portion, /*mapped=*/true);
@@ -228,7 +228,7 @@ void Lane::Finish(Batch& batch) {
   } else {
     SumRows(batch);
   }
-  batch.report.kernel = std::string(typed_ == nullptr ? kernel_->name()
+  batch.report.kernel = std::string(typed_ == nullptr ? kernel_->name
                                     : piece_rows_     ? kTypedRowsName
                                                       : kTypedTableName);
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());

@@ -48,14 +48,14 @@ void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   kernel_ = &kernel;
   typed_ = nullptr;
   fetched_ = CanFetch(batch);
-  const bool fits = kernel.ladder() == Ladder::kByBytes
+  const bool fits = kernel.ladder == Ladder::kByBytes
                         ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
                         : batch.bytes <= kMappedBytesMax;
   const auto found = std::find_if(recorded_.begin(), recorded_.end(),
                                   [&](const Recorded& r) { return r.kernel == &kernel; });
   ladder_ = fits && !fetched_ && found != recorded_.end() ? &*found : nullptr;
   mapped_ = ladder_ != nullptr;
-  rows_on_device_ = !kernel.has_flag();
+  rows_on_device_ = !kernel.has_flag;
 }
 
 // Cuts the batch and writes each portion's header and descriptors, from `begin` in the pinned
@@ -87,7 +87,7 @@ Lane::Portion Lane::WritePortion(uint32_t first_piece, uint32_t piece_count, uin
     at += AlignUp(bytes, kPieceAlignment);
   }
   portion.units = AssignUnits(absl::MakeSpan(descriptors, portion.piece_count),
-                              kernel_ == nullptr ? 0 : kernel_->payload_overhead_units());
+                              kernel_ == nullptr ? 0 : kernel_->payload_overhead_units);
   *header = {.payload_count = portion.piece_count,
              .units = portion.units,
              .flag_value = sequence_,
@@ -219,9 +219,8 @@ absl::Status Lane::BeginMapped(const Batch& batch) {
   const Portion& portion = portions_.front();
   gather_ns_ = Gather(batch, portion);
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
-  const uint64_t wanted = kernel_->ladder() == Ladder::kByBytes
-                              ? batch.bytes
-                              : uint64_t{portion.units / kUnitsPerBlock};
+  const uint64_t wanted =
+      kernel_->ladder == Ladder::kByBytes ? batch.bytes : uint64_t{portion.units / kUnitsPerBlock};
   const auto rung = std::find_if(ladder_->rungs.begin(), ladder_->rungs.end() - 1,
                                  [wanted](const Rung& r) { return r.limit >= wanted; });
   return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
