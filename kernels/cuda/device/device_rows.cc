@@ -9,7 +9,6 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/device/device_call.h"
-#include "kernels/cuda/kernels/even_rows.h"
 #include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/parallel.h"
@@ -68,7 +67,6 @@ struct DeviceRows::Impl {
   std::optional<Error> SetRange(const DeviceRange& range);
   Result<cuda::RowsLaunch> Launch(const void* samples, uint64_t count, CUstream_st* stream) const;
   absl::Status Allocate(uint64_t rows_max);
-  absl::Status Enqueue(const cuda::RowsLaunch& launch);
 
   SampleType type = SampleType::kF32;
   uint64_t bins = 0;
@@ -131,6 +129,9 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
   launch.step = cut.step == 0 ? launch.window : cut.step;
   launch.begins = begins.get<uint64_t>();
   launch.longest = cut.Longest(count);
+  launch.own_ranges = own_ranges;
+  launch.ends = ends.get<cuda::RowEnds>();
+  launch.extents = extents.get<uint64_t>();
   launch.counts = counts.get<uint32_t>();
   launch.outside = outside.get<uint32_t>();
   launch.device = &device;
@@ -142,25 +143,6 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
                    kLongest);
   }
   return launch;
-}
-
-absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
-  auto* const entropies = entropy.get<float>();
-  const bool wants_entropy = answer == Answer::kEntropy;
-  if (even) {
-    HISTOGRAM_RETURN_IF_ERROR(cuda::EnqueueEvenRows({.rows = launch,
-                                                     .own_ranges = own_ranges,
-                                                     .ends = ends.get<cuda::RowEnds>(),
-                                                     .extents = extents.get<uint64_t>()},
-                                                    even_bins));
-    return wants_entropy
-               ? cuda::EnqueueEntropy(launch.counts, launch.stretches, static_cast<uint32_t>(bins),
-                                      entropies, launch.stream)
-               : absl::OkStatus();
-  }
-  return cuda::EnqueueQuickestRows(launch, plan->bins, slot_of.get<uint32_t>(),
-                                   plan->plan.bin_for_each_byte(),
-                                   wants_entropy ? entropies : nullptr);
 }
 
 std::optional<Error> DeviceRows::Impl::Fill(const DeviceRowCut& of) {
@@ -243,7 +225,10 @@ std::optional<Error> DeviceRows::Count(const void* samples, uint64_t count, CUst
   const Result<cuda::RowsLaunch> launch = impl_->Launch(samples, count, stream);
   if (!launch.ok()) return launch.error();
   impl_->rows = launch->stretches * launch->channels;
-  absl::Status status = impl_->Enqueue(*launch);
+  absl::Status status = cuda::EnqueueQuickestRows(
+      *launch, impl_->even ? impl_->even_bins : impl_->plan->bins, impl_->slot_of.get<uint32_t>(),
+      !impl_->even && impl_->plan->plan.bin_for_each_byte(),
+      impl_->answer == Answer::kEntropy ? impl_->entropy.get<float>() : nullptr);
   if (status.ok() && impl_->answer == Answer::kWideCounts) {
     status =
         cuda::EnqueueWiden(launch->counts, launch->outside, impl_->rows,

@@ -15,6 +15,12 @@
 
 namespace histogram::cuda {
 
+// The ends of a row's bins; both are NaN where the row has no bins, and then it is not counted: it
+// has no samples, or one that is not finite, or its edges are not distinct (AreDistinct).
+struct RowEnds {
+  double lower, upper;
+};
+
 // All memory is the caller's and stays valid until the launch is done.
 struct RowsLaunch {
   SampleType type = SampleType::kF32;
@@ -31,6 +37,11 @@ struct RowsLaunch {
   // channel.
   const PayloadDescriptor* payloads = nullptr;
   uint64_t longest = 0;  // no row has more samples
+  // Even bins of MakeEvenBins only, which take windows of one channel. Each row's bins begin at its
+  // least and end at its greatest sample; where these are equal, half below and half above them.
+  bool own_ranges = false;
+  RowEnds* ends = nullptr;      // own ranges: device memory, one a row; overwritten
+  uint64_t* extents = nullptr;  // own ranges: device memory, two words a row; holds anything
   // Device memory, overwritten. Of each row the bins' counts, and kOutsideSlots others.
   uint32_t* counts = nullptr;
   uint32_t* outside = nullptr;
@@ -39,9 +50,11 @@ struct RowsLaunch {
 };
 
 // Any rows. REQUIRES: the bins are of the type in which launch.type is compared; TableParts of them
-// is 1; launch.longest < 2^32.
+// is 1, or EvenBinsFit and they are those of MakeEvenBins, for own ranges over any range with the
+// arithmetic that they take; launch.longest < 2^32.
 absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& bins);
-// As PrepareTable, for the kernel of EnqueueRows, which loads it where that was not called.
+// As PrepareTable, for the kernel by which EnqueueRows counts by a plan. It loads it where that was
+// not called.
 absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
 
 // The most bins of a row: a block's shared memory holds a table of so many.
@@ -57,6 +70,10 @@ inline constexpr absl::string_view kTypedRowsSummary =
 // The entropy of each row, in bits, from its counts. Right to 1e-5.
 absl::Status EnqueueEntropy(const uint32_t* counts, uint64_t rows, uint32_t bins, float* entropy,
                             cudaStream_t stream);
+
+// Queues the rows' counts in u64, one row after the other: its bins, then the samples outside.
+absl::Status EnqueueWiden(const uint32_t* counts, const uint32_t* outside, uint64_t rows,
+                          uint32_t bins, uint64_t* wide, cudaStream_t stream);
 
 // Whether dynamic shared memory lies where the kernels for bytes want it, and is large enough:
 // their tables' address is part of the instructions that count.
