@@ -41,7 +41,6 @@ class Payloads {
   // Of each kernel. They take turns, so that what drifts on the host befalls all of them.
   std::vector<double> MedianUs(cuda::Lane& lane, int runs,
                                const std::vector<const cuda::CudaKernel*>& kernels) {
-    const cuda::PreciseSleep precise_sleep;
     std::vector<std::vector<double>> times(kernels.size());
     for (int run = 0; run < runs + 3; ++run) {
       for (size_t i = 0; i < kernels.size(); ++i) {
@@ -69,6 +68,7 @@ class Payloads {
 }  // namespace
 
 std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
+  cuda::SleepPrecisely();  // as on the thread that tunes a GPU
   BackendOptions options;
   options.cuda_lane_bytes = 16 * kMiB;
   auto made = cuda::Lane::Make({.device = harness.traits(),

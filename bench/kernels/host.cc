@@ -70,7 +70,7 @@ HostRow MeasureRow(std::vector<LaneBatch>& lanes, int device, uint64_t bytes, ui
   for (uint32_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       CheckCuda(cudaSetDevice(device), "cudaSetDevice");
-      const cuda::PreciseSleep precise_sleep;
+      cuda::SleepPrecisely();
       LaneBatch& mine = lanes[i];
       for (int warm_up = 0; warm_up < 20; ++warm_up) mine.Run();
       ready.fetch_add(1);

@@ -11,6 +11,7 @@
 #include "kernels/cuda/backend/cuda_tuning.h"
 #include "kernels/cuda/backend/device_check.h"
 #include "kernels/cuda/backend/lane/lane.h"
+#include "kernels/cuda/backend/lane/precise_sleep.h"
 #include "kernels/cuda/backend/lane_threads.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/fault_plan.h"
@@ -146,12 +147,14 @@ bool PinReceiveMemory(std::span<uint8_t> memory, std::vector<std::string>& notes
   return status.ok();
 }
 
-// Allocates all lanes and tunes on the first of them. RESOURCE_EXHAUSTED where memory is short.
-// REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
+// Allocates all lanes and tunes on the first of them, on a thread of its own. RESOURCE_EXHAUSTED
+// where memory is short. REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or
+// one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
                                                          const std::shared_ptr<SharedFate>& fate) {
+  SleepPrecisely();
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
   auto shared = std::make_shared<LanesShared>();

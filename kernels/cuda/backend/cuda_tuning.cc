@@ -6,7 +6,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "kernels/cuda/backend/lane/lane_layout.h"
-#include "kernels/cuda/backend/lane/precise_sleep.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/registry.h"
@@ -146,7 +145,6 @@ std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const Backen
                                         Lane& lane) {
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return DefaultRows(backend, options);
-  const PreciseSleep precise_sleep;  // as lanes' threads have
   const std::vector<uint8_t> sample = tuning::MixedBytes(options.cuda_lane_bytes);
   const uint64_t deadline_ns = NowNs() + kTuneNsMax;
   const std::vector<tuning::TuneCell> cells = TuningCells(options);
@@ -173,7 +171,6 @@ absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backe
                       .kernel = std::string(kTypedTableName)};
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return std::vector{row};
-  const PreciseSleep precise_sleep;  // as lanes' threads have
   const Plan plan =
       *Plan::Make(*Binning::Even(kTypedBinsMeasured, 0.0, kTypedBinsMeasured), SampleType::kF32);
   // Spread evenly over the bins.

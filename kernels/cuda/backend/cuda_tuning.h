@@ -1,6 +1,6 @@
 // The dispatch table of a GPU: which kernel its lanes run for which workload, measured on the lane
 // itself, with all copies but the gathering. Not thread-safe by itself: one call tunes one device,
-// on one thread.
+// on one thread, which has called SleepPrecisely.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_TUNING_H_
 #define HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_TUNING_H_
 

@@ -163,7 +163,7 @@ bool TakeTask(LanesShared& shared, LanesShared::Slot& slot) {
 }
 
 void RunLane(LanesShared& shared, LanesShared::Slot& slot) {
-  const PreciseSleep precise_sleep;
+  SleepPrecisely();
   static_cast<void>(cudaSetDevice(shared.device_index));
   while (TakeTask(shared, slot)) {
     if (!RunBatch(shared, slot)) break;
