@@ -207,27 +207,8 @@ absl::Status Lane::WaitForEvent() {
   return absl::OkStatus();
 }
 
-void Lane::SumRows(const Batch& batch) const {
-  uint32_t last_item = ~0U;
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& piece = pieces_[i];
-    const uint32_t* const row = rows_.host<uint32_t>(i * kRowBytes);
-    const absl::Span<uint64_t> counts = batch.items[piece.item].counts;
-    if (piece.item != last_item) {
-      std::copy(row, row + kByteValues, counts.begin());
-      last_item = piece.item;
-    } else {
-      for (uint32_t value = 0; value < kByteValues; ++value) counts[value] += row[value];
-    }
-  }
-}
-
 void Lane::Finish(Batch& batch) {
-  if (typed_ != nullptr) {
-    piece_rows_ ? SumTypedRows(batch) : CopyTypedRows(batch);
-  } else {
-    SumRows(batch);
-  }
+  typed_ == nullptr || piece_rows_ ? SumRows(batch) : CopyTypedRows(batch);
   batch.report.kernel = std::string(typed_ == nullptr ? kernel_->name
                                     : piece_rows_     ? kTypedRowsName
                                                       : kTypedTableName);

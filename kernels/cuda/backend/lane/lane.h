@@ -161,15 +161,17 @@ class Lane {
   absl::Status BeginMapped(const Batch& batch);
   absl::Status BeginCopied(const Batch& batch);
   absl::Status CopyPortion(const Batch& batch, size_t index);
-  absl::Status CopyRowsBack(uint64_t bytes);
+  // Ends what a batch or a step queues: copies so many bytes of rows back.
+  absl::Status CopyBack(uint64_t bytes);
   absl::Status EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins);
+  absl::Status EnqueueTypedCount(SampleType type, const AnyTypedBins& bins, uint64_t at,
+                                 uint64_t bytes, uint64_t first_counter);
   absl::Status EnqueueTypedRows(const Portion& portion, const AnyTypedBins& bins);
   void SumRows(const Batch& batch) const;
   void CopyTypedRows(const Batch& batch) const;
-  void SumTypedRows(const Batch& batch) const;
   Launch MakeLaunch(const Portion& portion, bool mapped);
   absl::Status BeginStep();
-  absl::Status CopyBack(uint64_t bytes);
+  absl::Status EndQueueing(uint64_t bytes);
   absl::Status InjectFault();
   bool FlagIsSet() const;
   bool EventIsDue() const;

@@ -210,9 +210,7 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
   HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
   ChooseMode(batch, kernel);
   Layout(batch, 0);
-  const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
-  launched_ns_ = NowNs();
-  return status;
+  return mapped_ ? BeginMapped(batch) : BeginCopied(batch);
 }
 
 absl::Status Lane::BeginMapped(const Batch& batch) {
@@ -223,7 +221,9 @@ absl::Status Lane::BeginMapped(const Batch& batch) {
       kernel_->ladder == Ladder::kByBytes ? batch.bytes : uint64_t{portion.units / kUnitsPerBlock};
   const auto rung = std::find_if(ladder_->rungs.begin(), ladder_->rungs.end() - 1,
                                  [wanted](const Rung& r) { return r.limit >= wanted; });
-  return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphLaunch(rung->graph.get(), stream_.get()));
+  launched_ns_ = NowNs();
+  return absl::OkStatus();
 }
 
 // Gathers a portion, with what lies in front of the first one, and queues its copy, for which
@@ -242,10 +242,15 @@ absl::Status Lane::CopyPortion(const Batch& batch, size_t index) {
   return ToStatus(cudaStreamWaitEvent(stream_.get(), copied, 0), "cudaStreamWaitEvent");
 }
 
-absl::Status Lane::CopyRowsBack(uint64_t bytes) {
-  return ToStatus(cudaMemcpyAsync(rows_.host(), device_rows_.get(), bytes, cudaMemcpyDeviceToHost,
-                                  stream_.get()),
-                  "cudaMemcpyAsync");
+absl::Status Lane::CopyBack(uint64_t bytes) {
+  if (bytes > 0) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(rows_.host(), device_rows_.get(), bytes,
+                                                   cudaMemcpyDeviceToHost, stream_.get()));
+  }
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
+  launched_ns_ = NowNs();
+  return absl::OkStatus();
 }
 
 absl::Status Lane::BeginCopied(const Batch& batch) {
@@ -257,10 +262,7 @@ absl::Status Lane::BeginCopied(const Batch& batch) {
     if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
     HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
   }
-  if (rows_on_device_) HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(pieces_.size() * kRowBytes));
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
-  done_recorded_ = true;
-  return absl::OkStatus();
+  return CopyBack(rows_on_device_ ? pieces_.size() * kRowBytes : 0);
 }
 
 absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan) {
@@ -298,32 +300,33 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
     HISTOGRAM_RETURN_IF_ERROR(piece_rows_ ? EnqueueTypedRows(portions_[i], bins)
                                           : EnqueueTypedPortion(portions_[i], bins));
   }
-  HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(rows_bytes));
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
-  done_recorded_ = true;
-  launched_ns_ = NowNs();
-  return absl::OkStatus();
+  return CopyBack(rows_bytes);
 }
 
 // Pieces are whole samples: they end where their payload does, or at a multiple of kPieceAlignment.
 absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins) {
-  const SampleType type = typed_->type();
   const uint64_t slots = internal::SlotCount(typed_->bin_count());
   const auto* const descriptors =
       input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
   for (uint32_t i = 0; i < portion.piece_count; ++i) {
-    assert(descriptors[i].bytes % SampleBytes(type) == 0);
-    TypedLaunch launch;
-    launch.type = type;
-    launch.samples = device_input_.get(descriptors[i].offset);
-    launch.count = descriptors[i].bytes / SampleBytes(type);
-    launch.counts =
-        device_rows_.get<unsigned long long>() + pieces_[portion.first_piece + i].item * slots;
-    launch.device = &options_.device;
-    launch.stream = stream_.get();
-    HISTOGRAM_RETURN_IF_ERROR(EnqueueTyped(launch, bins));
+    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedCount(typed_->type(), bins, descriptors[i].offset,
+                                                descriptors[i].bytes,
+                                                pieces_[portion.first_piece + i].item * slots));
   }
   return absl::OkStatus();
+}
+
+absl::Status Lane::EnqueueTypedCount(SampleType type, const AnyTypedBins& bins, uint64_t at,
+                                     uint64_t bytes, uint64_t first_counter) {
+  assert(bytes % SampleBytes(type) == 0);
+  TypedLaunch launch;
+  launch.type = type;
+  launch.samples = device_input_.get(at);
+  launch.count = bytes / SampleBytes(type);
+  launch.counts = device_rows_.get<unsigned long long>() + first_counter;
+  launch.device = &options_.device;
+  launch.stream = stream_.get();
+  return EnqueueTyped(launch, bins);
 }
 
 // All pieces of a portion in one launch.
@@ -346,18 +349,22 @@ absl::Status Lane::EnqueueTypedRows(const Portion& portion, const AnyTypedBins& 
   return EnqueueRows(launch, bins);
 }
 
-void Lane::SumTypedRows(const Batch& batch) const {
-  const uint64_t bins = typed_->bin_count();
+// Adds up the rows of pieces: of bytes, or of typed samples, whose outsides lie behind all bins.
+void Lane::SumRows(const Batch& batch) const {
+  const uint64_t bins = typed_ == nullptr ? kByteValues : typed_->bin_count();
+  const uint64_t outsides = typed_ == nullptr ? 0U : internal::kOutsideSlots;
   const uint32_t* row = rows_.host<uint32_t>();
   const uint32_t* outside = row + pieces_.size() * bins;
   for (const Piece& piece : pieces_) {
     const absl::Span<uint64_t> counts = batch.items[piece.item].counts;
-    assert(counts.size() == bins + internal::kOutsideSlots);
-    if (piece.item_offset == 0) std::fill(counts.begin(), counts.end(), 0);
-    for (uint64_t i = 0; i < bins; ++i) counts[i] += row[i];
-    for (uint32_t i = 0; i < internal::kOutsideSlots; ++i) counts[bins + i] += outside[i];
+    assert(counts.size() == bins + outsides);
+    const bool first = piece.item_offset == 0;
+    for (uint64_t i = 0; i < bins; ++i) counts[i] = (first ? 0 : counts[i]) + row[i];
+    for (uint64_t i = 0; i < outsides; ++i) {
+      counts[bins + i] = (first ? 0 : counts[bins + i]) + outside[i];
+    }
     row += bins;
-    outside += internal::kOutsideSlots;
+    outside += outsides;
   }
 }
 

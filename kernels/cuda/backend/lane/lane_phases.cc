@@ -105,15 +105,10 @@ absl::Status Lane::BeginStep() {
   return ToStatus(cudaEventRecord(copied_.get(), stream_.get()), "cudaEventRecord");
 }
 
-// Ends what a step queues: copies so many bytes of rows back. A fault is injected last: a kernel
-// that hangs holds up the loading of others.
-absl::Status Lane::CopyBack(uint64_t bytes) {
+// A fault is injected last: a kernel that hangs holds up the loading of others.
+absl::Status Lane::EndQueueing(uint64_t bytes) {
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
-  if (bytes > 0) HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(bytes));
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
-  done_recorded_ = true;
-  launched_ns_ = NowNs();
-  return absl::OkStatus();
+  return CopyBack(bytes);
 }
 
 absl::Status Lane::BeginExtent(SampleType type) {
@@ -129,7 +124,7 @@ absl::Status Lane::BeginExtent(SampleType type) {
   launch.device = &options_.device;
   launch.stream = stream_.get();
   HISTOGRAM_RETURN_IF_ERROR(EnqueueExtent(launch));
-  return CopyBack(0);
+  return EndQueueing(0);
 }
 
 absl::Status Lane::BeginCount(bool first) {
@@ -139,15 +134,8 @@ absl::Status Lane::BeginCount(bool first) {
   if (first) {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, bytes, stream_.get()));
   }
-  TypedLaunch launch;
-  launch.type = sample_type_;
-  launch.samples = device_input_.get(PartAt());
-  launch.count = part_bytes_ / SampleBytes(sample_type_);
-  launch.counts = device_rows_.get<unsigned long long>();
-  launch.device = &options_.device;
-  launch.stream = stream_.get();
-  HISTOGRAM_RETURN_IF_ERROR(EnqueueTyped(launch, bins_));
-  return CopyBack(bytes);
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedCount(sample_type_, bins_, PartAt(), part_bytes_, 0));
+  return EndQueueing(bytes);
 }
 
 absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
@@ -179,7 +167,7 @@ absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
   HISTOGRAM_RETURN_IF_ERROR(
       EnqueueQuickestRows(launch, bins_, bytes ? device_input_.get<uint32_t>(table_at) : nullptr,
                           typed_->bin_for_each_byte(), nullptr));
-  return CopyBack(step_rows_ * internal::SlotCount(bin_count_) * sizeof(uint32_t));
+  return EndQueueing(step_rows_ * internal::SlotCount(bin_count_) * sizeof(uint32_t));
 }
 
 void Lane::EndStep() {
