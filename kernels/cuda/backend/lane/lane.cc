@@ -147,7 +147,8 @@ Launch Lane::MakeLaunch(const Portion& portion, bool mapped) {
   launch.payloads = absl::MakeConstSpan(
       input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader)), portion.piece_count);
   launch.units = portion.units;
-  uint32_t* const rows = rows_on_device_ ? device_rows_.get<uint32_t>() : rows_.device<uint32_t>();
+  uint32_t* const rows =
+      !mapped && RowsOnDevice() ? device_rows_.get<uint32_t>() : rows_.device<uint32_t>();
   launch.rows = rows + uint64_t{portion.first_piece} * kByteValues;
   launch.scratch = scratch_.get();
   launch.clean = clean_.get();
@@ -171,9 +172,9 @@ absl::Status Lane::Wait() {
   const uint64_t spin_until = launched_ns_ + spin_us * 1000;
   bool due = false;
   do {
-    due = rows_on_device_ && EventIsDue();
+    due = RowsOnDevice() && EventIsDue();
     for (int i = 0; i < 16 && !due; ++i) {
-      if (!rows_on_device_ && FlagIsSet()) {
+      if (!RowsOnDevice() && FlagIsSet()) {
         finished_ns_ = NowNs();
         return absl::OkStatus();
       }
@@ -192,16 +193,16 @@ absl::Status Lane::Drain() {
 }
 
 absl::Status Lane::WaitForEvent() {
-  if (!done_recorded_) {
+  // Behind a graph there is none yet: mostly the flag comes while this spins.
+  if (ladder_ != nullptr) {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
-    done_recorded_ = true;
   }
   const uint64_t start = NowNs();
   for (cudaError_t state; (state = cudaEventQuery(done_.get())) != cudaSuccess;) {
     if (state != cudaErrorNotReady) return ToStatus(state, "cudaEventQuery");
     Nap(NowNs() - start);
   }
-  if (!rows_on_device_ && !FlagIsSet()) {
+  if (!RowsOnDevice() && !FlagIsSet()) {
     return absl::InternalError("the device finished a batch without setting its flag");
   }
   return absl::OkStatus();
@@ -221,7 +222,7 @@ void Lane::Finish(Batch& batch) {
       finished_ns_ - start_ns_ - std::min(gather_ns_, finished_ns_ - start_ns_);
   batch.report.kernel_ns = std::max<uint64_t>(1, busy_ns);
   float after_copy_ms = 0;
-  if (mapped_) return;
+  if (ladder_ != nullptr) return;
   // The flag comes a moment before the event.
   while (cudaEventQuery(done_.get()) == cudaErrorNotReady) Pause();
   if (cudaEventElapsedTime(&after_copy_ms, copied_.get(), done_.get()) == cudaSuccess) {

@@ -173,6 +173,8 @@ class Lane {
   absl::Status BeginStep();
   absl::Status EndQueueing(uint64_t bytes);
   absl::Status InjectFault();
+  // The kernel cannot write mapped memory: rows are copied, and there is no flag.
+  bool RowsOnDevice() const { return kernel_ == nullptr || !kernel_->has_flag; }
   bool FlagIsSet() const;
   bool EventIsDue() const;
   absl::Status WaitForEvent();
@@ -188,12 +190,9 @@ class Lane {
   const CudaKernel* kernel_ = nullptr;      // of bytes
   std::shared_ptr<const TypedPlan> typed_;  // of typed samples
   bool piece_rows_ =
-      false;  // of typed samples: a row of u32 for each piece, counts before outsides
-  bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
-  bool mapped_ = false;          // read in place, by a graph of `ladder_`
-  bool fetched_ = false;         // by the device, out of the receive memory, as one portion
-  const Recorded* ladder_ = nullptr;
-  bool done_recorded_ = false;
+      false;              // of typed samples: a row of u32 for each piece, counts before outsides
+  bool fetched_ = false;  // by the device, out of the receive memory, as one portion
+  const Recorded* ladder_ = nullptr;      // set: read in place, by one of its graphs
   uint32_t sequence_ = 0;                 // what the flag will hold
   std::vector<Piece> pieces_;             // the row of each is its index
   std::vector<uint32_t> portion_pieces_;  // the first piece of each portion

@@ -54,14 +54,12 @@ void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   const auto found = std::find_if(recorded_.begin(), recorded_.end(),
                                   [&](const Recorded& r) { return r.kernel == &kernel; });
   ladder_ = fits && !fetched_ && found != recorded_.end() ? &*found : nullptr;
-  mapped_ = ladder_ != nullptr;
-  rows_on_device_ = !kernel.has_flag;
 }
 
 // Cuts the batch and writes each portion's header and descriptors, from `begin` in the pinned
 // input.
 void Lane::Layout(const Batch& batch, uint64_t begin) {
-  CutBatch(batch.items, batch.bytes, mapped_ || fetched_, pieces_, portion_pieces_);
+  CutBatch(batch.items, batch.bytes, ladder_ != nullptr || fetched_, pieces_, portion_pieces_);
   portions_.clear();
   for (size_t i = 0; i < portion_pieces_.size(); ++i) {
     const uint32_t first = portion_pieces_[i];
@@ -201,7 +199,6 @@ absl::Status Lane::StartBatch(const Batch& batch) {
   }
   start_ns_ = NowNs();
   gather_ns_ = 0;
-  done_recorded_ = false;
   if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
   return absl::OkStatus();
 }
@@ -210,7 +207,7 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
   HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
   ChooseMode(batch, kernel);
   Layout(batch, 0);
-  return mapped_ ? BeginMapped(batch) : BeginCopied(batch);
+  return ladder_ != nullptr ? BeginMapped(batch) : BeginCopied(batch);
 }
 
 absl::Status Lane::BeginMapped(const Batch& batch) {
@@ -248,7 +245,6 @@ absl::Status Lane::CopyBack(uint64_t bytes) {
                                                    cudaMemcpyDeviceToHost, stream_.get()));
   }
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
-  done_recorded_ = true;
   launched_ns_ = NowNs();
   return absl::OkStatus();
 }
@@ -259,10 +255,10 @@ absl::Status Lane::BeginCopied(const Batch& batch) {
     HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
     Launch launch = MakeLaunch(portions_[i], /*mapped=*/false);
     const bool is_last = i + 1 == portions_.size();
-    if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
+    if (is_last && !RowsOnDevice()) launch.flag = control_.device<uint32_t>(kFlagAt);
     HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
   }
-  return CopyBack(rows_on_device_ ? pieces_.size() * kRowBytes : 0);
+  return CopyBack(RowsOnDevice() ? pieces_.size() * kRowBytes : 0);
 }
 
 absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan) {
@@ -274,9 +270,7 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
   kernel_ = nullptr;
   typed_ = std::move(plan);
   ladder_ = nullptr;
-  mapped_ = false;
   fetched_ = CanFetch(batch);
-  rows_on_device_ = true;
   const absl::Span<const uint8_t> tables = typed_->tables();
   if (!tables.empty()) std::memcpy(input_.host(), tables.data(), tables.size());
   Layout(batch, AlignUp(tables.size(), kPieceAlignment));

@@ -98,9 +98,7 @@ bool Lane::UseEvenBins(const Plan& plan) {
 absl::Status Lane::BeginStep() {
   kernel_ = nullptr;
   ladder_ = nullptr;
-  mapped_ = fetched_ = false;
-  rows_on_device_ = true;
-  done_recorded_ = false;
+  fetched_ = false;
   if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
   return ToStatus(cudaEventRecord(copied_.get(), stream_.get()), "cudaEventRecord");
 }
