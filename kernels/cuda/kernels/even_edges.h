@@ -24,20 +24,10 @@ struct EvenEdges {
 
   __host__ __device__ double at(uint32_t i) const {
     if (i == bins) return upper;
-    const double number = i;
-#ifdef __CUDA_ARCH__
     if (arithmetic == EdgeArithmetic::kFloat) {
-      const auto product = __fmul_rn(static_cast<float>(i), static_cast<float>(step));
-      return __fadd_rn(product, static_cast<float>(lower));
+      return static_cast<float>(i) * static_cast<float>(step) + static_cast<float>(lower);
     }
-    const double edge = __dadd_rn(__dmul_rn(number, step), lower);
-#else
-    if (arithmetic == EdgeArithmetic::kFloat) {
-      const float product = static_cast<float>(i) * static_cast<float>(step);
-      return product + static_cast<float>(lower);
-    }
-    const double edge = number * step + lower;
-#endif
+    const double edge = i * step + lower;
     return arithmetic == EdgeArithmetic::kRounded ? static_cast<float>(edge) : edge;
   }
 };

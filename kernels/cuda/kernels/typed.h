@@ -117,21 +117,11 @@ template <typename C>
 __host__ __device__ inline typename TypedBins<C>::Guess Position(
     C x, C lower, typename TypedBins<C>::Guess scale, typename TypedBins<C>::Guess offset) {
   using Guess = typename TypedBins<C>::Guess;
-  Guess at;
   if constexpr (std::is_floating_point_v<C>) {
-    at = x;
+    return std::fma(x, scale, offset);
   } else {
-    at = static_cast<Guess>(static_cast<C>(x - lower));
+    return std::fma(static_cast<Guess>(static_cast<C>(x - lower)), scale, offset);
   }
-#ifdef __CUDA_ARCH__
-  if constexpr (sizeof(Guess) == 8) {
-    return __fma_rn(at, scale, offset);
-  } else {
-    return __fmaf_rn(at, scale, offset);
-  }
-#else
-  return std::fma(at, scale, offset);
-#endif
 }
 
 // 1.5 times the power of two whose unit in the last place is 1: added to a position it leaves the
@@ -139,18 +129,10 @@ __host__ __device__ inline typename TypedBins<C>::Guess Position(
 __host__ __device__ inline float Magic(float) { return 12582912.0F; }
 __host__ __device__ inline double Magic(double) { return 6755399441055744.0; }
 __host__ __device__ inline uint32_t LowBits(float x) {
-#ifdef __CUDA_ARCH__
-  return __float_as_uint(x) - 0x4B400000U;
-#else
   return std::bit_cast<uint32_t>(x) - 0x4B400000U;
-#endif
 }
 __host__ __device__ inline uint32_t LowBits(double x) {
-#ifdef __CUDA_ARCH__
-  return static_cast<uint32_t>(__double2loint(x));
-#else
   return static_cast<uint32_t>(std::bit_cast<uint64_t>(x));
-#endif
 }
 
 inline constexpr uint32_t kCellBinMask = 0x7FFF, kCellCrowded = 0x8000;
