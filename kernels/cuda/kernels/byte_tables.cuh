@@ -20,8 +20,23 @@ inline constexpr uint32_t kByteTablePairBytes = 65536;
 // instructions that count.
 extern __shared__ __align__(16) uint8_t byte_tables[];
 
+// Elsewhere than at kByteTablesAt, where tables lie on compute capability 8.0 and later.
+inline constexpr uint32_t kUnknownTablesAt = ~0U;
+template <uint32_t kTablesAt = kByteTablesAt>
 __device__ inline void CheckByteTables() {
-  if (__cvta_generic_to_shared(byte_tables) != kByteTablesAt) __trap();
+  if (kTablesAt == kUnknownTablesAt) return;
+  if (__cvta_generic_to_shared(byte_tables) != kTablesAt) __trap();
+}
+
+// Adds to the word at `offset` of the tables.
+template <uint32_t kTablesAt>
+__device__ inline void AddToTable(uint32_t offset, uint32_t addend) {
+  if constexpr (kTablesAt == kUnknownTablesAt) {
+    atomicAdd(reinterpret_cast<uint32_t*>(byte_tables + offset), addend);
+  } else {
+    // No clobber of memory: tables are read behind barriers.
+    asm volatile("red.shared.add.u32 [%0 + %2], %1;" : : "r"(offset), "r"(addend), "n"(kTablesAt));
+  }
 }
 
 // Of the counters of a thread in table t.
@@ -29,21 +44,18 @@ __device__ inline uint32_t ByteTableBase(uint32_t t, uint32_t thread) {
   return (t / 2) << 16 | t % 2 << 7 | thread << 2;
 }
 
-// Adds to the counter of byte i of the word. No clobber of memory: tables are read behind barriers.
-template <uint32_t i>
+// Adds to the counter of byte i of the word.
+template <uint32_t i, uint32_t kTablesAt = kByteTablesAt>
 __device__ inline void AddByte(uint32_t word, uint32_t base, uint32_t addend) {
-  asm volatile("red.shared.add.u32 [%0 + %2], %1;"
-               :
-               : "r"(Permute<0x7604 + (i << 4)>(word, base)), "r"(addend), "n"(kByteTablesAt));
+  AddToTable<kTablesAt>(Permute<0x7604 + (i << 4)>(word, base), addend);
 }
-
-// Counts the sixteen bytes of a vector, word by word.
-template <typename Counter>
-__device__ inline void CountVector(Counter& counter, const uint4& vector) {
-  counter.CountWord(vector.x);
-  counter.CountWord(vector.y);
-  counter.CountWord(vector.z);
-  counter.CountWord(vector.w);
+// To those of all four.
+template <uint32_t kTablesAt = kByteTablesAt>
+__device__ inline void AddBytes(uint32_t word, uint32_t base, uint32_t addend) {
+  AddByte<0, kTablesAt>(word, base, addend);
+  AddByte<1, kTablesAt>(word, base, addend);
+  AddByte<2, kTablesAt>(word, base, addend);
+  AddByte<3, kTablesAt>(word, base, addend);
 }
 
 // A team's table, and the sums of this thread's two rows.

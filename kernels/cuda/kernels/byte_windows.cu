@@ -73,12 +73,7 @@ class Team {
     }
   }
 
-  __device__ void CountWord(uint32_t word) const {
-    AddByte<0>(word, base_, addend_);
-    AddByte<1>(word, base_, addend_);
-    AddByte<2>(word, base_, addend_);
-    AddByte<3>(word, base_, addend_);
-  }
+  __device__ void CountWord(uint32_t word) const { AddBytes(word, base_, addend_); }
 
  private:
   __device__ uint32_t Field() const { return warp_ / kWarpsOfWindow; }

@@ -21,7 +21,7 @@ namespace {
 // A table takes 64 KiB of shared memory. Two blocks with 2 loads a thread reach
 // 98.7, 96.2 and 77 % of the read ceiling at 1 GiB, 256 MiB and 16 MiB, one block with 8
 // loads 97.5, 94.1 and 76 (H200, c241017).
-constexpr uint32_t kThreads = 1024;
+constexpr uint32_t kThreads = Columns::kThreads;
 constexpr uint32_t kTicketBytes = 16;  // behind the table
 // 16-byte loads in flight in each thread. At 1 GiB, 256 MiB and 16 MiB two reach 97.1, 95.9 and 79
 // % of the read ceiling, four 96.4, 96.1 and 75 (H200, without tickets).
@@ -86,9 +86,9 @@ __device__ inline void LoadGroup(const uint4* vectors, uint32_t group, uint4 (&l
   for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(at + j * kThreads);
 }
 
-__device__ inline void CountGroup(uint8_t* table, uint4 (&loaded)[kLoads], uint32_t column) {
+__device__ inline void CountGroup(const Columns& columns, uint4 (&loaded)[kLoads]) {
 #pragma unroll
-  for (uint32_t j = 0; j < kLoads; ++j) CountVector(table, loaded[j], column);
+  for (uint32_t j = 0; j < kLoads; ++j) CountVector(columns, loaded[j]);
 }
 
 // Tickets name stretches of groups: first the long ones, then single groups.
@@ -107,12 +107,11 @@ struct Tickets {
 };
 
 // Counts the block's share. `loaded` is the first group of the ticket with the block's number; the
-// next is not drawn either. Everybody knows the ticket after the one at hand, so that there is
-// always one group under way; while that is counted, the one after is drawn.
+// next is not drawn either. `drawn`: two, used in turn. Everybody knows the ticket after the one at
+// hand, so that there is always one group under way; while that is counted, the one after is drawn.
 __device__ inline void CountByTickets(const Arguments& args, const Tickets& tickets,
-                                      const uint4* vectors, uint8_t* table, uint32_t column,
+                                      const uint4* vectors, const Columns& columns, uint32_t* drawn,
                                       uint4 (&loaded)[kLoads]) {
-  auto* const drawn = reinterpret_cast<uint32_t*>(table + kColumnsBytes);  // two, used in turn
   const uint32_t count = tickets.Count();
   uint32_t mine = blockIdx.x, next = gridDim.x + blockIdx.x;
   for (uint32_t turn = 0; mine < count; turn ^= 1) {
@@ -121,10 +120,10 @@ __device__ inline void CountByTickets(const Arguments& args, const Tickets& tick
     }
     const uint32_t first = tickets.First(mine), end = first + tickets.Length(mine);
     for (uint32_t group = first + 1; group < end; ++group) {
-      CountGroup(table, loaded, column);
+      CountGroup(columns, loaded);
       LoadGroup(vectors, group, loaded);
     }
-    CountGroup(table, loaded, column);
+    CountGroup(columns, loaded);
     mine = next;
     if (mine < count) LoadGroup(vectors, tickets.First(mine), loaded);
     __syncthreads();
@@ -136,15 +135,15 @@ __device__ inline void CountByTickets(const Arguments& args, const Tickets& tick
 
 // What is left when all full groups are counted: less than a group, and the edges.
 __device__ inline void CountRest(const Arguments& args, const Cut& cut, const uint4* vectors,
-                                 uint32_t groups, uint8_t* table, uint32_t column) {
+                                 uint32_t groups, const Columns& columns) {
   const uint32_t stride = gridDim.x * kThreads;
   for (uint32_t i = groups * kGroupVectors + blockIdx.x * kThreads + threadIdx.x; i < cut.vectors;
        i += stride) {
-    CountVector(table, LoadStreaming(vectors + i), column);
+    CountVector(columns, LoadStreaming(vectors + i));
   }
   if (blockIdx.x == 0 && threadIdx.x < cut.head + cut.tail) {
     const uint32_t i = threadIdx.x < cut.head ? threadIdx.x : threadIdx.x + cut.vectors * 16;
-    CountByte(table, LoadByteStreaming(args.data + i), column);
+    columns.CountByte(LoadByteStreaming(args.data + i));
   }
 }
 
@@ -153,32 +152,26 @@ __global__ void __launch_bounds__(kThreads, 2)
   extern __shared__ __align__(16) uint8_t table[];  // then room for tickets, with args.draws
   const Cut cut(args.data, args.bytes);
   const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
-  const uint32_t column = (threadIdx.x % 64) * 4;
+  const Columns columns(table);
   const Tickets tickets = {args.groups, args.long_tickets};
   uint4 loaded[kLoads];
   const uint32_t first_group = args.draws ? tickets.First(blockIdx.x) : blockIdx.x;
   if (first_group < args.groups) LoadGroup(vectors, first_group, loaded);
-  for (uint32_t i = threadIdx.x; i < kColumnsBytes / 16; i += kThreads) {
-    reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
-  }
+  columns.Clear();
   __syncthreads();
   if (args.draws) {
-    CountByTickets(args, tickets, vectors, table, column, loaded);
+    CountByTickets(args, tickets, vectors, columns,
+                   reinterpret_cast<uint32_t*>(table + Columns::kBytes), loaded);
   } else {
     for (uint32_t group = first_group; group < args.groups;) {
-      CountGroup(table, loaded, column);
+      CountGroup(columns, loaded);
       group += gridDim.x;
       if (group < args.groups) LoadGroup(vectors, group, loaded);
     }
   }
-  CountRest(args, cut, vectors, args.groups, table, column);
-  __syncthreads();
+  CountRest(args, cut, vectors, args.groups, columns);
 
-  const uint32_t value_sum = SumColumns(table);
-  __syncthreads();  // the table is read, its memory is free
-  auto* const sums = reinterpret_cast<uint32_t*>(table);
-  if (threadIdx.x % 4 == 0) sums[threadIdx.x / 4] = value_sum;
-  __syncthreads();
+  uint32_t* const sums = columns.Sums();
   const uint32_t value = (threadIdx.x + blockIdx.x * kLineWords) % kByteValues;
   const uint32_t sum = threadIdx.x < kByteValues ? sums[value] : 0;
   if (sum != 0) atomicAdd(&args.accumulator->counts[value], sum);
@@ -187,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 // With room for tickets, where a block may have it.
 uint32_t SharedBytes(const DeviceTraits& device) {
-  return std::min(device.shared_bytes_max, kColumnsBytes + kTicketBytes);
+  return std::min(device.shared_bytes_max, Columns::kBytes + kTicketBytes);
 }
 uint32_t Blocks(const Launch& launch, uint32_t bytes) {
   const uint32_t resident = std::max(1U, std::min(2U, launch.device->shared_bytes_multiprocessor /
@@ -218,7 +211,7 @@ cudaError_t Enqueue(const Launch& launch, size_t i) {
   };
   // When not every block would get a group, the rest, which is shared out more finely, is all.
   if (args.groups < blocks) args.groups = 0;
-  if (SharedBytes(*launch.device) > kColumnsBytes && args.groups > blocks * kEvenGroups) {
+  if (SharedBytes(*launch.device) > Columns::kBytes && args.groups > blocks * kEvenGroups) {
     args.draws = true;
     args.long_tickets = (args.groups - std::min(args.groups, blocks * kSingles)) / kStretchGroups;
   }

@@ -13,7 +13,7 @@ namespace histogram::cuda {
 namespace {
 
 // All of 64 KiB is in flight at once: the most that a lane gives this kernel. Not measured apart.
-constexpr uint32_t kThreads = 1024;
+constexpr uint32_t kThreads = Columns::kThreads;
 constexpr uint32_t kLoads = 4;  // in flight in each thread
 
 struct Arguments {
@@ -26,14 +26,13 @@ struct Arguments {
 };
 
 // Counts the first `bytes` bytes of the vector.
-__device__ inline void CountPart(uint8_t* table, const uint4& vector, uint32_t bytes,
-                                 uint32_t column) {
-  if (bytes >= 16) return CountVector(table, vector, column);
+__device__ inline void CountPart(const Columns& columns, const uint4& vector, uint32_t bytes) {
+  if (bytes >= 16) return CountVector(columns, vector);
   // A loop of few instructions: one vector of a payload comes here.
   uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
 #pragma unroll 1
   for (uint32_t i = 0; i < bytes; ++i) {
-    CountByte(table, words[0] & 0xFF, column);
+    columns.CountByte(words[0] & 0xFF);
     words[0] = __funnelshift_r(words[0], words[1], 8);
     words[1] = __funnelshift_r(words[1], words[2], 8);
     words[2] = __funnelshift_r(words[2], words[3], 8);
@@ -44,7 +43,7 @@ __device__ inline void CountPart(uint8_t* table, const uint4& vector, uint32_t b
 __global__ void __launch_bounds__(kThreads, 1)
     OneBlockKernelOf(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(16) uint8_t table[];
-  const uint32_t column = (threadIdx.x % kColumns) * 4;
+  const Columns columns(table);
   const auto* const vectors = reinterpret_cast<const uint4*>(args.data);
   uint4 loaded[kLoads];
 #pragma unroll
@@ -58,9 +57,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     bytes = args.payload->bytes;
     flag_value = args.header->flag_value;
   }
-  for (uint32_t i = threadIdx.x; i < kColumnsBytes / 16; i += kThreads) {
-    reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
-  }
+  columns.Clear();
   bytes = __shfl_sync(kAllThreads, bytes, 0);
   flag_value = __shfl_sync(kAllThreads, flag_value, 0);
   __syncthreads();
@@ -69,20 +66,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (uint32_t j = 0; j < kLoads; ++j) {
     const uint32_t i = j * kThreads + threadIdx.x;
     if (i >= args.readable_vectors || i * 16 >= bytes) continue;
-    CountPart(table, loaded[j], bytes - i * 16, column);
+    CountPart(columns, loaded[j], bytes - i * 16);
   }
   // What was not loaded ahead: byte by byte, for payloads that are larger or not aligned.
   for (uint64_t i = uint64_t{min(args.readable_vectors, kLoads * kThreads)} * 16 + threadIdx.x;
        i < bytes; i += kThreads) {
-    CountByte(table, LoadByteStreaming(args.data + i), column);
+    columns.CountByte(LoadByteStreaming(args.data + i));
   }
-  __syncthreads();
 
-  const uint32_t sum = SumColumns(table);
-  __syncthreads();
-  auto* const sums = reinterpret_cast<uint32_t*>(table);
-  if (threadIdx.x % 4 == 0) sums[threadIdx.x / 4] = sum;
-  __syncthreads();
+  const uint32_t* const sums = columns.Sums();
   // One warp writes the row and then the flag: its own fence orders the two.
   if (threadIdx.x >= 32) return;
   for (uint32_t i = 0; i < 2; ++i) {
@@ -109,7 +101,7 @@ cudaError_t Enqueue(const Launch& launch, size_t i) {
       .flag = is_last ? launch.flag : nullptr,
       .header = launch.header,
   };
-  OneBlockKernelOf<<<1, kThreads, kColumnsBytes, launch.stream>>>(args);
+  OneBlockKernelOf<<<1, kThreads, Columns::kBytes, launch.stream>>>(args);
   return cudaGetLastError();
 }
 
@@ -123,7 +115,7 @@ extern const CudaKernel kOneBlock = {
     .ladder = Ladder::kByBytes,
     .slow = true,
     .prepare = [](const DeviceTraits& /*device*/) {
-      return AllowShared(OneBlockKernelOf, kColumnsBytes);
+      return AllowShared(OneBlockKernelOf, Columns::kBytes);
     }};
 
 }  // namespace histogram::cuda

@@ -29,13 +29,8 @@ struct PlainLayout {
           base_(ByteTableBase(team_in_block, thread)) {}
 
     __device__ void Clear() { table_.Clear(); }
-    __device__ void CountWord(uint32_t word) {
-      CountAt<0>(word);
-      CountAt<1>(word);
-      CountAt<2>(word);
-      CountAt<3>(word);
-    }
-    __device__ void CountByte(uint32_t value) { CountAt<0>(value); }
+    __device__ void CountWord(uint32_t word) { AddBytes<kTablesAt>(word, base_, 1); }
+    __device__ void CountByte(uint32_t value) { AddByte<0, kTablesAt>(value, base_, 1); }
 
     __device__ void Collect(uint32_t (&counts)[kCounts]) {
       uint32_t counted[2];
@@ -45,11 +40,6 @@ struct PlainLayout {
     }
 
    private:
-    template <uint32_t i>
-    __device__ void CountAt(uint32_t word) {
-      AddToTable<kTablesAt>(Permute<0x7604 + (i << 4)>(word, base_), 1);
-    }
-
     TeamTable<kTeamWarps> table_;
     uint32_t base_;
   };

@@ -27,9 +27,6 @@
 
 namespace histogram::cuda {
 
-// Elsewhere than at kByteTablesAt, where tables lie on compute capability 8.0 and later.
-inline constexpr uint32_t kUnknownTablesAt = ~0U;
-
 // Zero between launches.
 struct BatchSlot {
   uint32_t counts[kByteValues];
@@ -49,17 +46,6 @@ struct BatchArguments {
   BatchClean clean;
   uint32_t* flag;  // may be null
 };
-
-// Adds to the word at `offset` of the tables.
-template <uint32_t kTablesAt>
-__device__ inline void AddToTable(uint32_t offset, uint32_t addend) {
-  if constexpr (kTablesAt == kUnknownTablesAt) {
-    atomicAdd(reinterpret_cast<uint32_t*>(byte_tables + offset), addend);
-  } else {
-    // No clobber of memory: only Take reads the table, behind a barrier that has one.
-    asm volatile("red.shared.add.u32 [%0 + %2], %1;" : : "r"(offset), "r"(addend), "n"(kTablesAt));
-  }
-}
 
 // Counts a stretch and, vector by vector, starts the loads of what comes next into the same
 // registers: as many loads are under way at any time as a group has. REQUIRES: the first group is
@@ -152,9 +138,7 @@ __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
     TeamBatchKernelOf(const __grid_constant__ BatchArguments args) {
   using LayoutWalk = Walk<Layout>;
   constexpr uint32_t kTeamThreads = LayoutWalk::kTeamThreads;
-  if (kTablesAt != kUnknownTablesAt && __cvta_generic_to_shared(byte_tables) != kTablesAt) {
-    __trap();
-  }
+  CheckByteTables<kTablesAt>();
   const uint32_t thread = threadIdx.x % 32;
   const uint32_t warp_in_team = threadIdx.x / 32 % Layout::kTeamWarps;
   const uint32_t team_in_block = threadIdx.x / kTeamThreads;
