@@ -84,36 +84,6 @@ __host__ __device__ inline C LeastFrom(double edge, C zero) {
   }
 }
 
-// The numbers of FindBy::kGuess: the position of `x` less a half is x' * scale + offset. There x'
-// is x itself, or for keys its distance from the key `lower`. Within `sure` of an integer it is
-// right. 0: nowhere is it known to be.
-template <typename Number>
-struct EvenGuess {
-  Number scale = 0, offset = 0, sure = 0;
-};
-
-// `from`: what x' is measured from, less edges.lower. Times a number's rounding, the scale and the
-// greatest magnitude of an x', a position is off by at most 8, an edge by 8.
-template <typename Number>
-__host__ __device__ inline EvenGuess<Number> EvenGuessOf(const EvenEdges& edges, double from,
-                                                         double greatest) {
-  constexpr double kUnit = sizeof(Number) == 4 ? FLT_EPSILON / 2 : DBL_EPSILON / 2;
-  const bool floats = edges.arithmetic != EdgeArithmetic::kDouble;
-  const double widest = fmax(fabs(edges.lower), fabs(edges.upper));
-  const double scale = edges.bins / (edges.upper - edges.lower);
-  const double error =
-      8 * scale * (greatest * kUnit + widest * (floats ? FLT_EPSILON / 2 : DBL_EPSILON / 2));
-  EvenGuess<Number> guess;
-  constexpr double kLeast = sizeof(Number) == 4 ? static_cast<double>(FLT_MIN) : DBL_MIN;
-  constexpr double kMost = sizeof(Number) == 4 ? static_cast<double>(FLT_MAX) : DBL_MAX;
-  const double offset = from * scale - 0.5;
-  if (!(error < 0.25 && scale >= kLeast && scale <= kMost && fabs(offset) <= kMost)) return guess;
-  guess.scale = static_cast<Number>(scale);
-  guess.offset = static_cast<Number>(offset);
-  guess.sure = static_cast<Number>(0.5 - error);
-  return guess;
-}
-
 }  // namespace histogram::cuda
 
 #endif  // HISTOGRAM_KERNELS_CUDA_KERNELS_EVEN_EDGES_H_

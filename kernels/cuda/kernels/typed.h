@@ -12,6 +12,7 @@
 #include <histogram/sample_type.h>
 
 #include <bit>
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -109,6 +110,36 @@ auto Compared(P x) {
 template <typename C>
 __host__ __device__ inline C ThresholdOf(const TypedBins<C>& bins, uint32_t i) {
   return bins.even.bins != 0 ? LeastFrom(bins.even.at(i), bins.zero) : bins.thresholds[i];
+}
+
+// The numbers of kGuess for bins.even. The position of `x` less a half is x' * scale + offset.
+// There x' is x itself, or for keys its distance from bins.lower, whose value is `lower`. Within
+// `sure` of an integer it is right. Times a number's rounding, the scale and the greatest magnitude
+// of an x', a position is off by at most 8, an edge by 8. `sure` stays 0 where no position is known
+// to be right.
+template <typename C>
+__host__ __device__ inline void SetEvenGuess(TypedBins<C>& bins, double lower) {
+  using Number = typename TypedBins<C>::Guess;
+  constexpr double kUnit = sizeof(Number) == 4 ? FLT_EPSILON / 2 : DBL_EPSILON / 2;
+  constexpr double kLeast = sizeof(Number) == 4 ? static_cast<double>(FLT_MIN) : DBL_MIN;
+  constexpr double kMost = sizeof(Number) == 4 ? static_cast<double>(FLT_MAX) : DBL_MAX;
+  const EvenEdges& edges = bins.even;
+  const bool floats = edges.arithmetic != EdgeArithmetic::kDouble;
+  const double widest = fmax(fabs(edges.lower), fabs(edges.upper));
+  double from = -edges.lower, greatest = widest;
+  if constexpr (!std::is_floating_point_v<C>) {
+    from = lower - edges.lower;
+    greatest = static_cast<double>(static_cast<C>(bins.upper - bins.lower));
+  }
+  const double scale = edges.bins / (edges.upper - edges.lower);
+  const double offset = from * scale - 0.5;
+  const double error =
+      8 * scale * (greatest * kUnit + widest * (floats ? FLT_EPSILON / 2 : DBL_EPSILON / 2));
+  bins.scale = bins.offset = bins.sure = 0;
+  if (!(error < 0.25 && scale >= kLeast && scale <= kMost && fabs(offset) <= kMost)) return;
+  bins.scale = static_cast<Number>(scale);
+  bins.offset = static_cast<Number>(offset);
+  bins.sure = static_cast<Number>(0.5 - error);
 }
 
 // kGuess: the position of `x` less a half: monotone in x on [lower, upper], and the same on host

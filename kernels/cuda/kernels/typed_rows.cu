@@ -191,15 +191,7 @@ __device__ inline RowEnds MakeOwnBins(const Extremes<internal::KeyBits<C>>& extr
     }
     bins.reached = low;
   }
-  double from = -lower, greatest = fmax(fabs(lower), fabs(upper));
-  if constexpr (!std::is_floating_point_v<C>) {
-    from = ValueOf<false>(bins.lower, bins.zero) - lower;
-    greatest = static_cast<double>(static_cast<C>(bins.upper - bins.lower));
-  }
-  const auto guess = EvenGuessOf<typename TypedBins<C>::Guess>(bins.even, from, greatest);
-  bins.scale = guess.scale;
-  bins.offset = guess.offset;
-  bins.sure = guess.sure;
+  SetEvenGuess(bins, ValueOf<false>(bins.lower, bins.zero));
   return {lower, bins.even.upper};
 }
 

@@ -1,9 +1,6 @@
 #include "kernels/cuda/plan/even_bins.h"
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
-#include <type_traits>
 
 #include "kernels/float_mode.h"
 #include "kernels/rounded.h"
@@ -16,7 +13,6 @@ namespace {
 template <typename P>
 auto MakeBins(SampleType type, const EvenEdges& edges) {
   using C = decltype(Compared(P{}));
-  using Number = typename TypedBins<C>::Guess;
   TypedBins<C> typed;
   typed.even = edges;
   typed.bins = edges.bins;
@@ -41,15 +37,7 @@ auto MakeBins(SampleType type, const EvenEdges& edges) {
   if (SampleBytes(type) < 4) return typed;
   typed.by = FindBy::kGuess;
   if (typed.none) return typed;  // with `sure` 0: lower and upper may be no bounds
-  double from = -edges.lower, greatest = std::max(std::fabs(edges.lower), std::fabs(edges.upper));
-  if constexpr (!std::is_floating_point_v<P>) {
-    from = static_cast<double>(*lower) - edges.lower;
-    greatest = static_cast<double>(static_cast<C>(typed.upper - typed.lower));
-  }
-  const EvenGuess<Number> guess = EvenGuessOf<Number>(edges, from, greatest);
-  typed.scale = guess.scale;
-  typed.offset = guess.offset;
-  typed.sure = guess.sure;
+  SetEvenGuess(typed, static_cast<double>(*lower));
   return typed;
 }
 
