@@ -81,10 +81,7 @@ absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
 
 // The context is lost if the status says so.
 void NoteLoss(LanesShared& shared, const absl::Status& status) {
-  if (absl::IsUnavailable(status)) {
-    shared.poisoned.store(true);
-    MarkDown(shared, std::string(status.message()));
-  }
+  if (absl::IsUnavailable(status)) MarkDown(shared, std::string(status.message()));
   if (SpoilsProcess(status)) {
     shared.fate->Spoil(absl::StrCat("this process must end, since ", shared.info.name,
                                     " was lost: ", status.message()));
@@ -196,9 +193,7 @@ void SharedFate::Spoil(const std::string& why) {
   MutexLock lock(mutex_);
   for (const std::weak_ptr<LanesShared>& weak : members_) {
     const std::shared_ptr<LanesShared> member = weak.lock();
-    if (member == nullptr) continue;
-    member->poisoned.store(true);
-    MarkDown(*member, why);
+    if (member != nullptr) MarkDown(*member, why);
   }
 }
 
@@ -231,7 +226,7 @@ LaneThreads::~LaneThreads() {
       continue;
     }
     threads_[i].join();
-    if (shared_->poisoned.load()) static_cast<void>(shared_->slots[i].lane.release());
+    if (!shared_->up.load()) static_cast<void>(shared_->slots[i].lane.release());
   }
   // The lanes are freed from their own device, unless a thread that is stuck holds on to them.
   static_cast<void>(cudaSetDevice(shared_->device_index));

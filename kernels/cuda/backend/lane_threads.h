@@ -4,9 +4,9 @@
 // poisons the context. Then a thread of its own takes the batches that wait for the device from
 // their lanes and hands them back UNAVAILABLE, whether or not the device ever answers. A lane that
 // is stuck there is left behind with its buffers. A lane that is copying from the fragments keeps
-// its batch until it has let go of them. After a poisoned context nothing is freed. Where the error
-// is one after which the process must end, the backends of all GPUs that share a SharedFate go down
-// with this one.
+// its batch until it has let go of them. Of a backend that is down nothing is freed: its context
+// may be poisoned. Where the error is one after which the process must end, the backends of all
+// GPUs that share a SharedFate go down with this one.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_THREADS_H_
 #define HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_THREADS_H_
 
@@ -62,7 +62,6 @@ struct LanesShared {
   int device_index = 0;
   std::unique_ptr<const tuning::Selector> selector;
   std::atomic<bool> up{true};
-  std::atomic<bool> poisoned{false};
   std::shared_ptr<SharedFate> fate;
 
   Mutex mutex;
