@@ -14,21 +14,24 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/cuda/plan/even_bins.h"
 #include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 
 namespace histogram::cuda {
 
-inline Error ToError(const absl::Status& status) {
-  return {.code = ErrorCode::kDevice, .message = std::string(status.message())};
-}
-
-inline std::optional<Error> ToOptional(const absl::Status& status) {
+inline std::optional<Error> ErrorOf(const absl::Status& status) {
   if (status.ok()) return std::nullopt;
-  return ToError(status);
+  return Error{.code = ErrorCode::kDevice, .message = std::string(status.message())};
+}
+inline std::optional<Error> ErrorOf(std::optional<Error> error) { return error; }
+template <typename T>
+std::optional<Error> ErrorOf(const absl::StatusOr<T>& made) {
+  return ErrorOf(made.status());
 }
 
 inline std::optional<Error> CheckAddress(const void* samples, SampleType type) {
@@ -78,5 +81,12 @@ Histogram ToHistogram(const Number* counts, uint64_t bins, const Number* outside
 }
 
 }  // namespace histogram::cuda
+
+// Returns from the enclosing function, whose result may be an Error, where there is one.
+#define HISTOGRAM_RETURN_ERROR_OF(...)                                                           \
+  do {                                                                                           \
+    std::optional<::histogram::Error> histogram_error = ::histogram::cuda::ErrorOf(__VA_ARGS__); \
+    if (histogram_error.has_value()) return *std::move(histogram_error);                         \
+  } while (false)
 
 #endif  // HISTOGRAM_KERNELS_CUDA_DEVICE_DEVICE_CALL_H_

@@ -15,8 +15,7 @@ namespace histogram {
 namespace {
 
 using cuda::CheckAddress;
-using cuda::ToError;
-using cuda::ToOptional;
+using cuda::ErrorOf;
 
 // Above it the copy engine is as quick. Not measured apart.
 constexpr uint64_t kKernelCopyBytesMax = uint64_t{256} << 10;
@@ -121,26 +120,21 @@ bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
 
 Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_once) {
   auto impl = std::make_unique<Impl>(Impl{.type = plan.type(), .bin_count = plan.bin_count()});
-  const absl::Status status = impl->Fill(plan, samples_at_once);
-  if (!status.ok()) return ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(impl->Fill(plan, samples_at_once));
   return DeviceCounter(std::move(impl));
 }
 
 Result<DeviceCounter> DeviceCounter::MakeEven(SampleType type, uint32_t bins) {
   auto impl = std::make_unique<Impl>(Impl{.type = type, .bin_count = bins});
-  const absl::Status status = impl->Allocate();
-  if (!status.ok()) return ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(impl->Allocate());
   DeviceCounter made(std::move(impl));
-  if (std::optional<Error> error = made.SetRange({.lower = 0, .upper = 1}))
-    return *std::move(error);
+  HISTOGRAM_RETURN_ERROR_OF(made.SetRange({.lower = 0, .upper = 1}));
   return made;
 }
 
 std::optional<Error> DeviceCounter::SetRange(const DeviceRange& range) {
   Impl& impl = *impl_;
-  if (std::optional<Error> error = cuda::CheckEvenBins(impl.type, impl.bin_count, impl.device)) {
-    return error;
-  }
+  HISTOGRAM_RETURN_ERROR_OF(cuda::CheckEvenBins(impl.type, impl.bin_count, impl.device));
   const Result<cuda::EvenEdges> edges = cuda::EdgesOf(range, impl.bin_count);
   if (!edges.ok()) return edges.error();
   impl.edges = *edges;
@@ -148,7 +142,7 @@ std::optional<Error> DeviceCounter::SetRange(const DeviceRange& range) {
   if (impl.even_is_prepared) return std::nullopt;
   const absl::Status status = cuda::PrepareTable(impl.type, impl.bins, impl.device);
   impl.even_is_prepared = status.ok();
-  return ToOptional(status);
+  return ErrorOf(status);
 }
 
 std::vector<double> DeviceCounter::Edges() const {
@@ -161,7 +155,7 @@ std::vector<double> DeviceCounter::Edges() const {
 Result<DeviceExtent> DeviceCounter::FindExtent(const void* samples, uint64_t count,
                                                CUstream_st* stream) {
   Impl& impl = *impl_;
-  if (std::optional<Error> error = CheckAddress(samples, impl.type)) return *std::move(error);
+  HISTOGRAM_RETURN_ERROR_OF(CheckAddress(samples, impl.type));
   cuda::ExtentLaunch launch;
   launch.type = impl.type;
   launch.samples = samples;
@@ -172,9 +166,8 @@ Result<DeviceExtent> DeviceCounter::FindExtent(const void* samples, uint64_t cou
   launch.value = ++impl.calls;
   launch.device = &impl.device;
   launch.stream = stream;
-  absl::Status status = cuda::EnqueueExtent(launch);
-  if (status.ok()) status = WaitFor(impl.flag.host<uint32_t>(), launch.value, stream);
-  if (!status.ok()) return ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueExtent(launch));
+  HISTOGRAM_RETURN_ERROR_OF(WaitFor(impl.flag.host<uint32_t>(), launch.value, stream));
   const auto* const extent = impl.extent.host<cuda::Extent>();
   return DeviceExtent{.least = cuda::ValueOfExtentKey(extent->least, impl.type),
                       .greatest = cuda::ValueOfExtentKey(extent->greatest, impl.type)};
@@ -182,48 +175,44 @@ Result<DeviceExtent> DeviceCounter::FindExtent(const void* samples, uint64_t cou
 
 std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
   impl_->is_clear = true;
-  return ToOptional(cuda::ToStatus(cudaMemsetAsync(impl_->counts.get(), 0, impl_->bytes(), stream),
-                                   "cudaMemsetAsync"));
+  return ErrorOf(cuda::ToStatus(cudaMemsetAsync(impl_->counts.get(), 0, impl_->bytes(), stream),
+                                "cudaMemsetAsync"));
 }
 
 std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUstream_st* stream) {
-  if (std::optional<Error> error = CheckAddress(samples, impl_->type)) return error;
+  HISTOGRAM_RETURN_ERROR_OF(CheckAddress(samples, impl_->type));
   impl_->is_clear = false;
-  return ToOptional(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->bins));
+  return ErrorOf(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->bins));
 }
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
-  absl::Status status =
+  HISTOGRAM_RETURN_ERROR_OF(
       impl_->bytes() <= kKernelCopyBytesMax
           ? cuda::EnqueueCopy(impl_->counts.get<unsigned long long>(), impl_->slots(),
                               impl_->read.device<uint64_t>(), stream)
           : cuda::ToStatus(cudaMemcpyAsync(impl_->read.host(), impl_->counts.get(), impl_->bytes(),
                                            cudaMemcpyDeviceToHost, stream),
-                           "reading the counts");
-  if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the counts");
-  if (!status.ok()) return ToError(status);
+                           "reading the counts"));
+  HISTOGRAM_RETURN_ERROR_OF(cuda::ToStatus(cudaStreamSynchronize(stream), "reading the counts"));
   return impl_->ToHistogram();
 }
 
 Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUstream_st* stream) {
-  if (!impl_->is_clear) {
-    if (std::optional<Error> error = Clear(stream)) return *std::move(error);
-  }
+  if (!impl_->is_clear) HISTOGRAM_RETURN_ERROR_OF(Clear(stream));
   if (!impl_->CountsInOneLaunch(count)) {
-    if (std::optional<Error> error = Add(samples, count, stream)) return *std::move(error);
+    HISTOGRAM_RETURN_ERROR_OF(Add(samples, count, stream));
     Result<Histogram> histogram = Read(stream);
-    if (std::optional<Error> error = Clear(stream)) return *std::move(error);
+    HISTOGRAM_RETURN_ERROR_OF(Clear(stream));
     return histogram;
   }
-  if (std::optional<Error> error = CheckAddress(samples, impl_->type)) return *std::move(error);
+  HISTOGRAM_RETURN_ERROR_OF(CheckAddress(samples, impl_->type));
   cuda::TypedLaunch launch = impl_->Launch(samples, count, stream);
   launch.hand_over.row = impl_->read.device<uint64_t>();
   launch.hand_over.flag = impl_->flag.device<uint32_t>();
   launch.hand_over.tickets = impl_->words.get<uint32_t>(cuda::kExtentWords * sizeof(uint64_t));
   launch.hand_over.value = ++impl_->calls;
-  absl::Status status = cuda::EnqueueTyped(launch, impl_->bins);
-  if (status.ok()) status = WaitFor(impl_->flag.host<uint32_t>(), launch.hand_over.value, stream);
-  if (!status.ok()) return ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueTyped(launch, impl_->bins));
+  HISTOGRAM_RETURN_ERROR_OF(WaitFor(impl_->flag.host<uint32_t>(), launch.hand_over.value, stream));
   return impl_->ToHistogram();
 }
 

@@ -90,7 +90,7 @@ Result<DeviceQuantiles> DeviceQuantiles::Make(SampleType type, std::span<const d
                  .field = "quantiles"};
   }
   absl::StatusOr<Searcher> searcher = Searcher::Make(type, 2 * quantiles.size());
-  if (!searcher.ok()) return cuda::ToError(searcher.status());
+  HISTOGRAM_RETURN_ERROR_OF(searcher);
   auto impl = std::make_unique<Impl>();
   impl->searcher = *std::move(searcher);
   impl->quantiles.assign(quantiles.begin(), quantiles.end());
@@ -100,18 +100,17 @@ Result<DeviceQuantiles> DeviceQuantiles::Make(SampleType type, std::span<const d
 
 std::optional<Error> DeviceQuantiles::Find(const void* samples, uint64_t count,
                                            CUstream_st* stream) {
-  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->searcher.type)) return error;
+  HISTOGRAM_RETURN_ERROR_OF(cuda::CheckAddress(samples, impl_->searcher.type));
   std::vector<uint64_t>& ranks = impl_->ranks;
   impl_->count = count;
   ranks.clear();
   if (count == 0) return std::nullopt;
   internal::InFloatMode([&] { internal::AppendRanks(count, impl_->quantiles, ranks); });
-  return cuda::ToOptional(impl_->searcher.Enqueue(samples, count, ranks, stream));
+  return cuda::ErrorOf(impl_->searcher.Enqueue(samples, count, ranks, stream));
 }
 
 Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
-  const absl::Status status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading quantiles");
-  if (!status.ok()) return cuda::ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(cuda::ToStatus(cudaStreamSynchronize(stream), "reading quantiles"));
   const std::vector<double>& quantiles = impl_->quantiles;
   if (impl_->count == 0 || impl_->searcher.nans() > 0) {
     return std::vector<double>(quantiles.size(), std::numeric_limits<double>::quiet_NaN());
@@ -136,7 +135,7 @@ struct DeviceRanks::Impl {
 
 Result<DeviceRanks> DeviceRanks::Make(SampleType type) {
   absl::StatusOr<Searcher> searcher = Searcher::Make(type, kRanksAtOnce);
-  if (!searcher.ok()) return cuda::ToError(searcher.status());
+  HISTOGRAM_RETURN_ERROR_OF(searcher);
   return DeviceRanks(std::make_unique<Impl>(Impl{*std::move(searcher)}));
 }
 
@@ -144,9 +143,7 @@ Result<std::vector<uint64_t>> DeviceRanks::Find(const void* samples, uint64_t co
                                                 std::span<const uint64_t> ranks,
                                                 CUstream_st* stream, uint64_t rows) {
   const Searcher& searcher = impl_->searcher;
-  if (std::optional<Error> error = cuda::CheckAddress(samples, searcher.type)) {
-    return *std::move(error);
-  }
+  HISTOGRAM_RETURN_ERROR_OF(cuda::CheckAddress(samples, searcher.type));
   const uint64_t row_bytes = count * SampleBytes(searcher.type);
   std::vector<uint64_t> found;
   found.reserve(rows * ranks.size());
@@ -162,15 +159,13 @@ Result<std::vector<uint64_t>> DeviceRanks::Find(const void* samples, uint64_t co
     const auto* const of_row = static_cast<const std::byte*>(samples) + row * row_bytes;
     for (auto rest = ranks; !rest.empty();) {
       const auto some = rest.first(std::min(rest.size(), kRanksAtOnce - queued));
-      absl::Status status = searcher.Enqueue(of_row, count, some, stream, queued);
+      HISTOGRAM_RETURN_ERROR_OF(searcher.Enqueue(of_row, count, some, stream, queued));
       queued += some.size();
-      if (status.ok() && queued == kRanksAtOnce) status = take();
-      if (!status.ok()) return cuda::ToError(status);
+      if (queued == kRanksAtOnce) HISTOGRAM_RETURN_ERROR_OF(take());
       rest = rest.subspan(some.size());
     }
   }
-  const absl::Status status = take();
-  if (!status.ok()) return cuda::ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(take());
   return found;
 }
 

@@ -52,10 +52,8 @@ std::optional<Error> CheckCut(const DeviceRowCut& cut) {
 }
 
 // Waits for the stream.
-template <typename T>
-absl::Status ReadBack(const cuda::DeviceBuffer& from, std::vector<T>& to, CUstream_st* stream) {
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to.data(), from.get(), to.size() * sizeof(T),
-                                                 cudaMemcpyDeviceToHost, stream));
+absl::Status ReadBack(const void* from, void* to, uint64_t bytes, CUstream_st* stream) {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
   return cuda::ToStatus(cudaStreamSynchronize(stream), "reading the rows");
 }
 
@@ -146,19 +144,15 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
 }
 
 std::optional<Error> DeviceRows::Impl::Fill(const DeviceRowCut& of) {
-  if (std::optional<Error> error = CheckCut(of)) return error;
+  HISTOGRAM_RETURN_ERROR_OF(CheckCut(of));
   cut = ToRowCut(of);
-  absl::Status status = cuda::ReadDeviceTraits(cuda::kCurrentDevice, device);
-  if (!status.ok()) return cuda::ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(cuda::ReadDeviceTraits(cuda::kCurrentDevice, device));
   if (even) {
     if (cut.channels != 1 || cut.kind == RowCut::Kind::kLengths) {
       return BadRows("channels", "channels or lengths: even rows without a plan have neither");
     }
-    if (std::optional<Error> error =
-            cuda::CheckEvenBins(type, static_cast<uint32_t>(bins), device)) {
-      return error;
-    }
-    if (std::optional<Error> error = SetRange({.lower = 0, .upper = 1})) return error;
+    HISTOGRAM_RETURN_ERROR_OF(cuda::CheckEvenBins(type, static_cast<uint32_t>(bins), device));
+    HISTOGRAM_RETURN_ERROR_OF(SetRange({.lower = 0, .upper = 1}));
   } else if (cuda::TableParts(static_cast<uint32_t>(bins), device) > 1) {
     const uint32_t limit = cuda::RowBinsMax(device);
     return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
@@ -166,7 +160,7 @@ std::optional<Error> DeviceRows::Impl::Fill(const DeviceRowCut& of) {
   }
   const Result<cuda::RowsLaunch> largest = Launch(nullptr, samples_max, nullptr);
   if (!largest.ok()) return largest.error();
-  return cuda::ToOptional(Allocate(largest->stretches * largest->channels));
+  return cuda::ErrorOf(Allocate(largest->stretches * largest->channels));
 }
 
 std::optional<Error> DeviceRows::Impl::SetRange(const DeviceRange& range) {
@@ -179,13 +173,13 @@ std::optional<Error> DeviceRows::Impl::SetRange(const DeviceRange& range) {
 Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                     Answer answer) {
   absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
-  if (!device_plan.ok()) return cuda::ToError(device_plan.status());
+  HISTOGRAM_RETURN_ERROR_OF(device_plan);
   auto impl = std::make_unique<Impl>(Impl{.type = plan.type(),
                                           .bins = plan.bin_count(),
                                           .plan = *std::move(device_plan),
                                           .answer = answer,
                                           .samples_max = samples_max});
-  if (std::optional<Error> error = impl->Fill(cut)) return *std::move(error);
+  HISTOGRAM_RETURN_ERROR_OF(impl->Fill(cut));
   return DeviceRows(std::move(impl));
 }
 
@@ -193,7 +187,7 @@ Result<DeviceRows> DeviceRows::MakeEven(SampleType type, uint32_t bins, const De
                                         uint64_t samples_max, Answer answer) {
   auto impl = std::make_unique<Impl>(
       Impl{.type = type, .bins = bins, .even = true, .answer = answer, .samples_max = samples_max});
-  if (std::optional<Error> error = impl->Fill(cut)) return *std::move(error);
+  HISTOGRAM_RETURN_ERROR_OF(impl->Fill(cut));
   return DeviceRows(std::move(impl));
 }
 
@@ -219,22 +213,18 @@ std::optional<Error> DeviceRows::Count(const void* samples, uint64_t count, CUst
                                 ", for which this was made"),
                    impl_->samples_max);
   }
-  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->type)) {
-    return error;
-  }
+  HISTOGRAM_RETURN_ERROR_OF(cuda::CheckAddress(samples, impl_->type));
   const Result<cuda::RowsLaunch> launch = impl_->Launch(samples, count, stream);
   if (!launch.ok()) return launch.error();
   impl_->rows = launch->stretches * launch->channels;
-  absl::Status status = cuda::EnqueueQuickestRows(
+  HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueQuickestRows(
       *launch, impl_->even ? impl_->even_bins : impl_->plan->bins, impl_->slot_of.get<uint32_t>(),
       !impl_->even && impl_->plan->plan.bin_for_each_byte(),
-      impl_->answer == Answer::kEntropy ? impl_->entropy.get<float>() : nullptr);
-  if (status.ok() && impl_->answer == Answer::kWideCounts) {
-    status =
-        cuda::EnqueueWiden(launch->counts, launch->outside, impl_->rows,
-                           static_cast<uint32_t>(impl_->bins), impl_->wide.get<uint64_t>(), stream);
-  }
-  return cuda::ToOptional(status);
+      impl_->answer == Answer::kEntropy ? impl_->entropy.get<float>() : nullptr));
+  if (impl_->answer != Answer::kWideCounts) return std::nullopt;
+  return cuda::ErrorOf(cuda::EnqueueWiden(launch->counts, launch->outside, impl_->rows,
+                                          static_cast<uint32_t>(impl_->bins),
+                                          impl_->wide.get<uint64_t>(), stream));
 }
 
 uint64_t DeviceRows::row_count() const { return impl_->rows; }
@@ -242,11 +232,10 @@ uint64_t DeviceRows::row_count() const { return impl_->rows; }
 Result<std::vector<Histogram>> DeviceRows::Read(CUstream_st* stream) {
   std::vector<Histogram> rows;
   rows.reserve(impl_->rows);
-  std::optional<Error> error = ForEachRow(
+  HISTOGRAM_RETURN_ERROR_OF(ForEachRow(
       stream, [&](uint64_t, std::span<const uint32_t> counts, std::span<const uint32_t> outside) {
         rows.push_back(cuda::ToHistogram(counts.data(), counts.size(), outside.data()));
-      });
-  if (error.has_value()) return *std::move(error);
+      }));
   return rows;
 }
 
@@ -255,21 +244,19 @@ std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow&
   Impl& impl = *impl_;
   if (impl.rows == 0) return std::nullopt;
   std::vector<uint32_t> outside(impl.rows * internal::kOutsideSlots);
-  absl::Status status = ReadBack(impl.outside, outside, stream);
+  HISTOGRAM_RETURN_ERROR_OF(
+      ReadBack(impl.outside.get(), outside.data(), outside.size() * sizeof(uint32_t), stream));
   const uint64_t row_bytes = impl.bins * sizeof(uint32_t);
   const uint64_t at_once = std::clamp<uint64_t>(kReadBytes / row_bytes, 1, impl.rows);
-  if (status.ok() && impl.read.bytes() < at_once * row_bytes) {
+  if (impl.read.bytes() < at_once * row_bytes) {
     absl::StatusOr<cuda::PinnedBuffer> made = cuda::PinnedBuffer::Make(at_once * row_bytes);
-    status = made.status();
-    if (made.ok()) impl.read = *std::move(made);
+    HISTOGRAM_RETURN_ERROR_OF(made);
+    impl.read = *std::move(made);
   }
-  for (uint64_t done = 0; status.ok() && done < impl.rows; done += at_once) {
+  for (uint64_t done = 0; done < impl.rows; done += at_once) {
     const uint64_t some = std::min(at_once, impl.rows - done);
-    status = cuda::ToStatus(cudaMemcpyAsync(impl.read.host(), impl.counts.get(done * row_bytes),
-                                            some * row_bytes, cudaMemcpyDeviceToHost, stream),
-                            "reading the rows");
-    if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the rows");
-    if (!status.ok()) break;
+    HISTOGRAM_RETURN_ERROR_OF(
+        ReadBack(impl.counts.get(done * row_bytes), impl.read.host(), some * row_bytes, stream));
     const uint64_t parts = std::clamp<uint64_t>(some * row_bytes / kThreadBytes, 1, threads);
     internal::InParallel(parts, [&](size_t part) {
       for (uint64_t r = some * part / parts; r < some * (part + 1) / parts; ++r) {
@@ -278,13 +265,13 @@ std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow&
       }
     });
   }
-  return cuda::ToOptional(status);
+  return std::nullopt;
 }
 
 Result<std::vector<DeviceRange>> DeviceRows::ReadRanges(CUstream_st* stream) {
   std::vector<cuda::RowEnds> ends(impl_->rows);
-  const absl::Status status = ReadBack(impl_->ends, ends, stream);
-  if (!status.ok()) return cuda::ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(
+      ReadBack(impl_->ends.get(), ends.data(), ends.size() * sizeof(ends[0]), stream));
   const auto edges = std::visit(
       [](const auto& bins) { return static_cast<DeviceRange::Edges>(bins.even.arithmetic); },
       impl_->even_bins);
@@ -296,8 +283,8 @@ Result<std::vector<DeviceRange>> DeviceRows::ReadRanges(CUstream_st* stream) {
 
 Result<std::vector<float>> DeviceRows::ReadEntropy(CUstream_st* stream) {
   std::vector<float> values(impl_->rows);
-  const absl::Status status = ReadBack(impl_->entropy, values, stream);
-  if (!status.ok()) return cuda::ToError(status);
+  HISTOGRAM_RETURN_ERROR_OF(
+      ReadBack(impl_->entropy.get(), values.data(), values.size() * sizeof(float), stream));
   return values;
 }
 
