@@ -256,13 +256,9 @@ bool LaneThreads::WaitUntilGone(const LanesShared::Slot& slot) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
   MutexLock lock(shared_->mutex);
   while (slot.stage != LanesShared::Stage::kGone) {
-    if (slot.stage != LanesShared::Stage::kAbandoned) {
-      shared_->gone.WaitFor(shared_->mutex, std::chrono::milliseconds(100));
-      continue;
-    }
-    const auto left = until - std::chrono::steady_clock::now();
-    if (left <= std::chrono::nanoseconds::zero()) return false;
-    shared_->gone.WaitFor(shared_->mutex, left);
+    const bool abandoned = slot.stage == LanesShared::Stage::kAbandoned;
+    if (abandoned && std::chrono::steady_clock::now() >= until) return false;
+    shared_->gone.WaitFor(shared_->mutex, std::chrono::milliseconds(100));
   }
   return true;
 }
