@@ -18,7 +18,8 @@ struct BackendOptions {
   enum class Choice : uint8_t { kAuto, kCpu, kCuda };
   Choice choice = Choice::kAuto;  // kAuto: every usable GPU and the CPU
   uint32_t cpu_lanes = 0;         // 0: one for each of UsableCores()
-  uint32_t cuda_lanes = 0;        // per GPU; 0: 2 if they read receive_memory, else 4
+  // Per GPU; 0: if they read receive_memory 2, or 1 where there are more than two GPUs; else 4.
+  uint32_t cuda_lanes = 0;
   uint64_t cuda_lane_bytes = uint64_t{16} << 20;
   uint32_t lane_payloads = 4096;  // descriptors and result rows held per CUDA lane
   uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it sleeps

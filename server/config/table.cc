@@ -148,8 +148,8 @@ constexpr Setting kSettings[] = {
     {.name = "lanes", .limits = {0, 256},
      .member = [](Config& c) -> Member { return &c.backend.cuda_lanes; },
      .help = "batches that each GPU executes at a time, each with a stream and buffers; 0 for 2 "
-             "where connections are read into pinned memory, else 4; fewer to save pinned and "
-             "device memory"},
+             "where connections are read into pinned memory (1 with more than two GPUs), else 4; "
+             "fewer to save pinned and device memory"},
     {.name = "on-device-loss", .listed = kHelpAll, .choices = "degrade, exit",
      .placeholder = "WHAT",
      .member = [](Config& c) -> Member { return Choice(c.on_device_loss); },

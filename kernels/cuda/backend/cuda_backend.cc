@@ -127,10 +127,14 @@ absl::Status CheckOptions(const BackendOptions& options) {
 // With two lanes one begins a batch while the other waits for the device; more cost switches
 // between threads: 1 MiB over eight connections takes 0.72 of `--backend cpu`'s CPU with two, 0.79
 // with four, at 1.16 and 1.08 of its throughput (H200, ec86c61). Lanes that have to copy carry 0.76
-// of the throughput with two, 0.88 with four (fdd6fb5).
-uint32_t LanesOf(const BackendOptions& options) {
+// of the throughput with two, 0.88 with four (fdd6fb5). On a host of four GPUs and 64 cores one
+// each takes less than two: over 32 connections 0.89 of the CPU time at 64 KiB and for ComputeMany
+// of 4 KiB, at 0.97 and 1.11 of the throughput, 0.97 at 1 MiB, at 0.98 (H200, 91d6107).
+uint32_t LanesOf(const BackendOptions& options, size_t gpus) {
+  constexpr size_t kGpusOfTwoLanes = 2;
   if (options.cuda_lanes > 0) return options.cuda_lanes;
-  return options.receive_memory.empty() ? 4 : 2;
+  if (options.receive_memory.empty()) return 4;
+  return gpus > kGpusOfTwoLanes ? 1 : 2;
 }
 
 // Pins it for all devices, for as long as the process lives.
@@ -148,8 +152,8 @@ bool PinReceiveMemory(std::span<uint8_t> memory, std::vector<std::string>& notes
 }
 
 // Allocates all lanes and tunes on the first of them, on a thread of its own. RESOURCE_EXHAUSTED
-// where memory is short. REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or
-// one of cuda's.
+// where memory is short. REQUIRES: CheckOptions(options) is OK, options.cuda_lanes is not 0,
+// and options.force_kernel is empty or one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
@@ -160,13 +164,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   auto shared = std::make_shared<LanesShared>();
   Costs costs;
   shared->device_index = device.traits.index;
-  shared->slots = std::vector<LanesShared::Slot>(LanesOf(options));
+  shared->slots = std::vector<LanesShared::Slot>(options.cuda_lanes);
   BackendInfo& info = shared->info;
   info.name = absl::StrCat("cuda:", device.traits.index);
   info.device = device.name;
   info.uuid = device.uuid;
   info.driver = device.driver;
-  info.lanes = LanesOf(options);
+  info.lanes = options.cuda_lanes;
   info.lane_bytes = options.cuda_lane_bytes;
   info.lane_payloads = options.lane_payloads;
   info.lane_counters = kLaneCounters;
@@ -240,6 +244,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   if (devices.empty() || !cuda::PinReceiveMemory(options.receive_memory, notes)) {
     used.receive_memory = {};
   }
+  used.cuda_lanes = cuda::LanesOf(used, devices.size());
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::future<absl::StatusOr<std::unique_ptr<Backend>>>> makers;
   makers.reserve(devices.size());
