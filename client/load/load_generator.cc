@@ -74,71 +74,26 @@ bool Measure(const LoadOptions& options, const std::function<bool()>& stop, Load
   }
 }
 
-using Fill = void (*)(std::string&, std::mt19937_64&);
-
-struct Distribution {
-  const char* name;
-  Fill fill;
-};
-
-void Uniform(std::string& out, std::mt19937_64& random) {
-  for (char& c : out) c = static_cast<char>(random());
-}
-void Constant(std::string& out, std::mt19937_64&) { out.assign(out.size(), 'x'); }
-void Alternating(std::string& out, std::mt19937_64&) {
-  for (size_t i = 0; i < out.size(); ++i) out[i] = (i & 1) != 0 ? 'a' : 'b';
-}
-void Letters(std::string& out, std::mt19937_64& random) {
-  // Roughly English: the frequent ones are frequent.
-  constexpr char kLetters[] = "   eeeettaaooinnsshrrdllcumwfgypbvk.,";
-  for (char& c : out) c = kLetters[random() % (sizeof kLetters - 1)];
-}
-void Gauss(std::string& out, std::mt19937_64& random) {
-  std::normal_distribution<double> normal(128, 24);
-  for (char& c : out) {
-    c = static_cast<char>(static_cast<uint8_t>(std::clamp(normal(random), 0.0, 255.0)));
+// Deterministic.
+std::string MakePayload(const LoadOptions& options) {
+  std::string payload(options.payload_bytes, '\0');
+  std::mt19937_64 random(options.payload_bytes + 1);
+  if (options.float_bins == 0) {
+    for (char& c : payload) c = static_cast<char>(random());
+    return payload;
   }
-}
-
-constexpr Distribution kDistributions[] = {{"uniform", Uniform},
-                                           {"constant", Constant},
-                                           {"alternating", Alternating},
-                                           {"letters", Letters},
-                                           {"gauss", Gauss}};
-
-}  // namespace
-
-std::vector<std::string> LoadDistributions() {
-  std::vector<std::string> names;
-  for (const Distribution& d : kDistributions) names.emplace_back(d.name);
-  return names;
-}
-
-std::string MakePayload(const std::string& distribution, uint64_t bytes) {
-  std::string payload(bytes, '\0');
-  std::mt19937_64 random(bytes + 1);
-  for (const Distribution& d : kDistributions) {
-    if (distribution == d.name) d.fill(payload, random);
-  }
-  return payload;
-}
-
-std::string MakeFloatPayload(uint64_t bytes) {
-  std::string payload(bytes, '\0');
-  std::mt19937_64 random(bytes + 1);
   std::normal_distribution<float> normal;
-  for (size_t i = 0; i < bytes; i += sizeof(float)) {
+  for (size_t i = 0; i < payload.size(); i += sizeof(float)) {
     const float sample = normal(random);
     std::memcpy(payload.data() + i, &sample, sizeof(sample));
   }
   return payload;
 }
 
+}  // namespace
+
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   if (absl::Status s = CheckOptions(options); !s.ok()) return s;
-  const std::string payload = options.float_bins > 0
-                                  ? MakeFloatPayload(options.payload_bytes)
-                                  : MakePayload(options.distribution, options.payload_bytes);
   const size_t threads = LoadThreads(options.connections);
   if (absl::Status s = CheckThreads(threads); !s.ok()) return s;
   // Each thread waits by a descriptor of its own.
@@ -147,7 +102,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   auto stubs = Connect(options);
   if (!stubs.ok()) return stubs.status();
 
-  const LoadMessages messages(payload, options.float_bins, options.new_ranges);
+  const LoadMessages messages(MakePayload(options), options.float_bins, options.new_ranges);
   LoadTally tally;
   const LoadQueues queues(stubs->size());
   const LoadContext context = {options, messages, tally, *stubs, queues};

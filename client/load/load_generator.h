@@ -42,8 +42,8 @@ struct LoadOptions {
   // Ends the run, and the calls that are under way.
   absl::Time deadline = absl::InfiniteFuture();
   uint64_t payload_bytes = 65536;
-  std::string distribution = "uniform";
-  // > 0: instead of bytes, normally distributed f32 samples, in this many even bins over [-4, 4].
+  // 0: uniformly distributed bytes. > 0: normally distributed f32 samples, in this many even bins
+  // over [-4, 4].
   uint32_t float_bins = 0;
   // With float_bins: each request has a spec of its own. Its range begins a tiny bit below -4.
   bool new_ranges = false;
@@ -75,13 +75,6 @@ struct LoadResult {
     return seconds > 0 ? static_cast<double>(requests) / seconds : 0;
   }
 };
-
-// The distributions of MakePayload.
-std::vector<std::string> LoadDistributions();
-// Deterministic bytes. REQUIRES: `distribution` is one of them.
-std::string MakePayload(const std::string& distribution, uint64_t bytes);
-// Deterministic floats. REQUIRES: bytes is a multiple of 4.
-std::string MakeFloatPayload(uint64_t bytes);
 
 // Runs for warm_up_s + duration_s, or until `stop` returns true or the deadline, or until calls
 // have ended UNAVAILABLE and no answer has come for a second. Then it waits for the requests that

@@ -36,7 +36,6 @@ expect table,json bench --format ''
 expect table,json,csv,svg compute x --format ''
 expect json describe --format = j
 expect compute,compute-many bench --api c
-expect uniform bench --distribution u
 expect '' bench --rate ''
 expect liveness health l
 expect 'a file,another' compute a

@@ -69,7 +69,7 @@ std::string RenderErrors(const LoadResult& result, bool utf8) {
 }
 
 std::string DistributionOf(const BenchOptions& options) {
-  return options.load.float_bins > 0 ? "normal" : options.load.distribution;
+  return options.load.float_bins > 0 ? "normal" : "uniform";
 }
 
 std::string FormatRate(double per_second) {
@@ -248,14 +248,10 @@ void AddBench(CLI::App& app, BenchOptions& options) {
             "The call to make (default compute)");
   AddValue(command, "--payload-bytes", options.payload, "BYTES",
            "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)");
-  CLI::Option* const distribution =
-      AddChoice(command, "--distribution", options.load.distribution, client::LoadDistributions(),
-                "The distribution of the bytes (default uniform)");
   CLI::Option* const float_bins = AddValue(command, "--float-bins", options.load.float_bins, "N",
                                            "Samples of f32, normally distributed, into N even bins "
                                            "over -4..4; else bytes, a bin for each value")
-                                      ->transform(WholeNumber(1, 65536))
-                                      ->excludes(distribution);
+                                      ->transform(WholeNumber(1, 65536));
   command
       .add_flag("--new-ranges", options.load.new_ranges,
                 "Another range, tiny bits apart, for each request")
