@@ -62,12 +62,9 @@ bool Measure(const LoadOptions& options, const std::function<bool()>& stop, Load
   while (true) {
     const auto next = LoadClock::now() + std::chrono::seconds(1);
     if (SleepUntil(std::min(next, end), stop)) return true;
-    LoadProgress progress;
-    const LoadResult so_far = tally.Collect(&progress.latency);
-    progress.seconds = SecondsSince(begin);
-    progress.requests = so_far.requests;
-    progress.errors = so_far.errors;
-    options.on_progress(progress);
+    LoadResult so_far = tally.Collect();
+    so_far.seconds = SecondsSince(begin);
+    options.on_progress(so_far);
     const bool lost = so_far.unavailable > 0 && so_far.requests == answered;
     if (lost || LoadClock::now() >= end) return false;
     answered = so_far.requests;
@@ -135,7 +132,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   }
   for (const auto& worker : workers) worker->Stop();
   for (const auto& worker : workers) worker->Join();
-  LoadResult result = tally.Collect(nullptr);
+  LoadResult result = tally.Collect();
   result.seconds = seconds;
   result.client_cpu_seconds = cpu_seconds;
   result.stopped = stopped;

@@ -24,10 +24,25 @@ namespace histogram::client {
 
 enum class LoadApi : uint8_t { kCompute, kComputeMany, kAccumulate };
 
-struct LoadProgress {
-  double seconds = 0;  // since the measured time began
-  uint64_t requests = 0, errors = 0;
-  LatencyRecorder latency;  // of the last interval
+// Of the measured time. But a stream that fails, and a wrong answer, count whenever they come.
+struct LoadResult {
+  uint64_t requests = 0;     // answered
+  uint64_t begun = 0;        // by a schedule
+  uint64_t errors = 0;       // failed calls and wrong answers
+  uint64_t wrong = 0;        // of these: replies with wrong counts
+  uint64_t unavailable = 0;  // of the errors: calls that ended UNAVAILABLE
+  double seconds = 0;
+  double client_cpu_seconds = 0;
+  LatencyRecorder latency;   // empty for Accumulate
+  LatencyRecorder refusals;  // of unary calls that were refused
+  // The count of each error message (the server's, if it sent one). The number of different
+  // messages is bounded, so their sum may be less than `errors`.
+  std::map<std::string, uint64_t> error_messages;
+  bool stopped = false;  // by LoadOptions::stop or the deadline
+
+  double requests_per_second() const {
+    return seconds > 0 ? static_cast<double>(requests) / seconds : 0;
+  }
 };
 
 struct LoadOptions {
@@ -49,31 +64,10 @@ struct LoadOptions {
   bool new_ranges = false;
   // Compares each reply's counts with the expected ones. false: notices failed calls only.
   bool verify = true;
-  // Called about once a second, on the thread of RunLoad.
-  std::function<void(const LoadProgress&)> on_progress;
+  // Called about once a second with the result so far, on the thread of RunLoad.
+  std::function<void(const LoadResult&)> on_progress;
   // Called often. If it returns true, the run begins nothing more and returns its result so far.
   std::function<bool()> stop;
-};
-
-// Of the measured time. But a stream that fails, and a wrong answer, count whenever they come.
-struct LoadResult {
-  uint64_t requests = 0;     // answered
-  uint64_t begun = 0;        // by a schedule
-  uint64_t errors = 0;       // failed calls and wrong answers
-  uint64_t wrong = 0;        // of these: replies with wrong counts
-  uint64_t unavailable = 0;  // of the errors: calls that ended UNAVAILABLE
-  double seconds = 0;
-  double client_cpu_seconds = 0;
-  LatencyRecorder latency;   // empty for Accumulate
-  LatencyRecorder refusals;  // of unary calls that were refused
-  // The count of each error message (the server's, if it sent one). The number of different
-  // messages is bounded, so their sum may be less than `errors`.
-  std::map<std::string, uint64_t> error_messages;
-  bool stopped = false;  // by LoadOptions::stop or the deadline
-
-  double requests_per_second() const {
-    return seconds > 0 ? static_cast<double>(requests) / seconds : 0;
-  }
 };
 
 // Runs for warm_up_s + duration_s, or until `stop` returns true or the deadline, or until calls

@@ -231,15 +231,13 @@ void LoadTally::StartMeasuring(LoadClock::time_point now) {
   measuring_.store(true, std::memory_order_release);
 }
 
-LoadResult LoadTally::Collect(LatencyRecorder* interval) {
+LoadResult LoadTally::Collect() {
   absl::MutexLock lock(&mu_);
   result_.begun = begun_.load(std::memory_order_relaxed);
   for (Shard& shard : shards_) {
     absl::MutexLock of_shard(&shard.mu);
     result_.requests += std::exchange(shard.requests, 0);
-    const LatencyRecorder latency = std::exchange(shard.latency, LatencyRecorder());
-    result_.latency.Merge(latency);
-    if (interval != nullptr) interval->Merge(latency);
+    result_.latency.Merge(std::exchange(shard.latency, LatencyRecorder()));
   }
   return result_;
 }

@@ -90,8 +90,8 @@ class LoadTally {
   LoadClock::time_point start() const {
     return LoadClock::time_point(LoadClock::duration(start_ns_.load(std::memory_order_relaxed)));
   }
-  // Returns all that is recorded so far. `interval` gets the latencies since the last call.
-  LoadResult Collect(LatencyRecorder* interval);
+  // All that is recorded so far.
+  LoadResult Collect();
 
  private:
   // What its threads have recorded since the last call of Collect.

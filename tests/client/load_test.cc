@@ -55,10 +55,10 @@ struct OneConnection {
 // Starts it, and stops it once it has counted some of `what`. Returns all that it counted.
 LoadResult RunUntil(LoadWorker& load, LoadTally& tally, uint64_t LoadResult::*what) {
   load.Start();
-  while (tally.Collect(nullptr).*what == 0) absl::SleepFor(absl::Milliseconds(1));
+  while (tally.Collect().*what == 0) absl::SleepFor(absl::Milliseconds(1));
   load.Stop();
   load.Join();
-  return tally.Collect(nullptr);
+  return tally.Collect();
 }
 
 class EachLoad : public ::testing::TestWithParam<LoadApi> {};
@@ -80,7 +80,7 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   load->Stop();
   busy.Release();
   load->Join();
-  const LoadResult result = one.tally.Collect(nullptr);
+  const LoadResult result = one.tally.Collect();
   EXPECT_EQ(result.errors, 0);
   EXPECT_LE(result.requests, options.in_flight);
 }
@@ -90,7 +90,7 @@ TEST(RunLoad, OnlyAWarmUpCanBeInterruptedBeforeTheMeasuredTime) {
   LoadOptions options;
   options.server = server.address();
   options.payload_bytes = 3;
-  options.on_progress = [](const LoadProgress&) {};
+  options.on_progress = [](const LoadResult&) {};
   options.stop = [] { return true; };
   for (const double warm_up_s : {0.0, 1.0}) {
     options.warm_up_s = warm_up_s;
@@ -139,14 +139,14 @@ TEST(LoadTally, CountsInTheMeasuredTimeOnly) {
   record();
   tally.StopMeasuring();
   record();
-  const LoadResult result = tally.Collect(nullptr);
+  const LoadResult result = tally.Collect();
   EXPECT_EQ(result.begun, 1);
   EXPECT_EQ(result.requests, 1);
   EXPECT_EQ(result.refusals.count(), 1);
   EXPECT_EQ(result.errors, 2);
   tally.StreamFailed(refused);
   tally.Wrong();
-  EXPECT_EQ(tally.Collect(nullptr).errors, 4);
+  EXPECT_EQ(tally.Collect().errors, 4);
 }
 
 // A schedule that the client cannot keep: its delay in the warm-up is none of the measured time.
@@ -160,10 +160,10 @@ TEST(UnaryLoad, WhatWasDueBeforeTheMeasuredTimeIsLeftOut) {
   load->Start();
   while (server.seen().computes == 0) absl::SleepFor(absl::Milliseconds(1));
   one.tally.StartMeasuring(LoadClock::now());
-  while (one.tally.Collect(nullptr).latency.count() == 0) absl::SleepFor(absl::Milliseconds(1));
+  while (one.tally.Collect().latency.count() == 0) absl::SleepFor(absl::Milliseconds(1));
   load->Stop();
   load->Join();
-  EXPECT_GT(one.tally.Collect(nullptr).begun, 0);
+  EXPECT_GT(one.tally.Collect().begun, 0);
 }
 
 TEST(RunLoad, TheDeadlineEndsCallsThatHang) {
@@ -173,7 +173,7 @@ TEST(RunLoad, TheDeadlineEndsCallsThatHang) {
   options.stop = [] { return false; };
   options.duration_s = 0.01;
   // The measured time hears of the deadline late, as on a busy machine.
-  options.on_progress = [&](const LoadProgress&) {
+  options.on_progress = [&](const LoadResult&) {
     while (absl::Now() < options.deadline + absl::Milliseconds(100)) {
       absl::SleepFor(absl::Milliseconds(1));
     }
@@ -196,7 +196,7 @@ TEST(LoadTally, MessagesThatDifferInNumbersCountTogether) {
   tally.Failed(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue: 5 of 20"));
   tally.Failed(grpc::Status(grpc::StatusCode::INTERNAL, "queue: 5 of 20"));
   tally.Failed(grpc::Status(grpc::StatusCode::INTERNAL, ""));
-  EXPECT_EQ(tally.Collect(nullptr).error_messages,
+  EXPECT_EQ(tally.Collect().error_messages,
             (std::map<std::string, uint64_t>{
                 {"refused: queue: 17 of 20", 2}, {"queue: 5 of 20", 1}, {"gRPC's status 13", 1}}));
 }

@@ -159,7 +159,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
   return json.dump(2) + "\n";
 }
 
-std::string ProgressText(const client::LoadProgress& progress, bool utf8) {
+std::string ProgressText(const LoadResult& progress, bool utf8) {
   std::string line =
       absl::StrFormat("%.0f s  %s requests", progress.seconds, FormatCount(progress.requests));
   if (progress.latency.count() > 0) {
@@ -308,7 +308,7 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     if (interrupt.raised()) line.Show("waiting for the answers under way; Ctrl-C: give up");
     return interrupt.raised();
   };
-  load.on_progress = [&](const client::LoadProgress& progress) {
+  load.on_progress = [&](const LoadResult& progress) {
     line.Show(ProgressText(progress, env.err_terminal.utf8));
   };
   line.Show("warming up");
