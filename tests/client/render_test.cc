@@ -150,9 +150,6 @@ TEST(Bars, HaveTheRightLength) {
   EXPECT_EQ(Bar(0.5, 4, false), "##");
   EXPECT_EQ(Bar(1e-9, 4, false), "#");
   EXPECT_EQ(Bar(1, 0, false), "");
-  EXPECT_EQ(Sparkline({0, 1, 2, 8}, 4, false), " .:@");
-  EXPECT_EQ(Sparkline({8, 0, 0, 8}, 2, true), "██");
-  EXPECT_EQ(Sparkline({0, 0}, 2, true), "  ");
 }
 
 TEST(Bars, AFewTallOnesDoNotFlattenTheOthers) {
@@ -168,9 +165,6 @@ TEST(Bars, AFewTallOnesDoNotFlattenTheOthers) {
   EXPECT_NEAR(CutOffOfPicture(counts).value_or(0), 209, 1e-9);
   EXPECT_EQ(CutOff({90000, 1, 1, 1, 1}, 2), std::nullopt);  // each of so few is of interest
   EXPECT_EQ(CutOff(std::vector<uint64_t>(256, 0), 2), std::nullopt);
-  const std::string line = Sparkline(counts, 32, true);
-  EXPECT_THAT(line, testing::StartsWith("▲█▇▇"));
-  EXPECT_THAT(Sparkline(counts, 32, false), testing::StartsWith("^@##"));
 }
 
 TEST(Table, NoLineIsWiderThanTheTerminal) {

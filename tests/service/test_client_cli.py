@@ -344,7 +344,6 @@ def test_each_level_of_a_picture_is_counted(histogram, run, tmp_path, most):
     run("image", file, "--binarize", black_and_white)
     [entry] = json.loads(histogram("image", black_and_white, "--format", "json").stdout)["histograms"]
     assert (entry["counts"][0], entry["counts"][-1]) == ((want == 0).sum(), (want != 0).sum())
-    assert most == 255 or f"values {levels[0]} to {levels[-1]}" in histogram("image", file).stdout.decode()
 
 
 def test_a_colour_picture(run, tmp_path):

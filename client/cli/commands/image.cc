@@ -79,33 +79,10 @@ std::string RenderImageJson(const Picture& picture, const std::string& file) {
 
 std::string Optional(bool has, double value) { return has ? absl::StrFormat("%.5g", value) : "-"; }
 
-// The values that the pictures of the channels show, of 8 bits all of them: first to last.
-std::pair<size_t, size_t> ShownValues(const Picture& picture) {
-  if (picture.image.sample_bytes() == 1) return {0, 255};
-  size_t first = picture.image.maximum, last = 0;
-  for (const Report& report : picture.reports) {
-    const auto& counts = report.histogram.counts();
-    for (int value = 0; value < counts.size(); ++value) {
-      if (counts[value] == 0) continue;
-      first = std::min(first, static_cast<size_t>(value));
-      last = std::max(last, static_cast<size_t>(value));
-    }
-  }
-  return {first, last};
-}
-
-// The channels' statistics, and a picture of each where the terminal has room for it.
+// The channels' statistics.
 std::string RenderChannels(const Picture& picture, const Terminal& terminal) {
-  constexpr size_t kBeside = 58, kSparkMin = 22, kSparkMax = 64;
-  const auto [first, last] = ShownValues(picture);
-  const auto columns = static_cast<size_t>(terminal.columns);
-  const size_t spark = columns >= kBeside + kSparkMin
-                           ? std::min({columns - kBeside, kSparkMax, last - first + 1})
-                           : 0;
   std::vector<std::vector<std::string>> rows = {
       {"channel", "mean", "std dev", "median", "entropy", "Otsu"}};
-  if (spark > 0) rows[0].push_back(absl::StrCat("values ", first, " to ", last));
-  bool cut_off = false;
   for (size_t c = 0; c < picture.reports.size(); ++c) {
     const v1::Statistics& s = picture.reports[c].histogram.statistics();
     rows.push_back({picture.image.channels[c].name, Optional(s.has_mean(), s.mean()),
@@ -113,19 +90,8 @@ std::string RenderChannels(const Picture& picture, const Terminal& terminal) {
                     Optional(s.has_median(), s.median()),
                     Optional(s.has_entropy_bits(), s.entropy_bits()),
                     Optional(s.has_otsu_threshold(), s.otsu_threshold())});
-    if (spark == 0) continue;
-    const auto counts = picture.reports[c].histogram.counts().begin();
-    rows.back().push_back(Sparkline({counts + static_cast<std::ptrdiff_t>(first),
-                                     counts + static_cast<std::ptrdiff_t>(last + 1)},
-                                    spark, terminal.utf8));
-    cut_off |= absl::StrContains(rows.back().back(), CutOffMark(terminal.utf8));
   }
-  std::string text = RenderRows(rows, terminal) + "\n";
-  if (cut_off) {
-    const std::string mark = CutOffMark(terminal.utf8);
-    text += Dim(terminal, "  " + mark + " is cut off: it is far higher than the rest\n");
-  }
-  return text;
+  return RenderRows(rows, terminal) + "\n";
 }
 
 std::string RenderImageTable(const Picture& picture, const std::string& file, Terminal terminal) {

@@ -166,29 +166,6 @@ std::string Bar(double share, size_t width, bool utf8) {
   return bar;
 }
 
-std::string CutOffMark(bool utf8) { return utf8 ? "▲" : "^"; }
-
-std::string Sparkline(const std::vector<uint64_t>& counts, size_t width, bool utf8) {
-  static constexpr std::array<const char*, 9> kUtf8 = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  static constexpr std::array<const char*, 9> kAscii = {" ", ".", ":", "-", "=",
-                                                        "+", "*", "#", "@"};
-  std::vector<uint64_t> sums(width, 0);
-  for (size_t i = 0; i < counts.size(); ++i) sums[i * width / counts.size()] += counts[i];
-  const auto tallest = static_cast<double>(*std::max_element(sums.begin(), sums.end()));
-  const std::optional<double> cut_off = CutOffOfPicture(sums);
-  const double most = std::max(1.0, cut_off.value_or(tallest));
-  std::string line;
-  for (const uint64_t sum : sums) {
-    if (static_cast<double>(sum) > most) {
-      line += CutOffMark(utf8);
-      continue;
-    }
-    const auto level = static_cast<size_t>(std::ceil(8 * static_cast<double>(sum) / most));
-    line += utf8 ? kUtf8[level] : kAscii[level];
-  }
-  return line;
-}
-
 std::string RenderRows(const std::vector<std::vector<std::string>>& rows,
                        const Terminal& terminal) {
   std::vector<size_t> widths;

@@ -40,11 +40,6 @@ std::optional<double> CutOffOfPicture(const std::vector<uint64_t>& counts);
 // A bar of `share` (0..1) of `width` cells, in eighths of a cell with `utf8`.
 std::string Bar(double share, size_t width, bool utf8);
 
-// Sparkline draws all counts in a line of `width` characters. It cuts off a few tall counts that
-// would flatten the others, and marks them with CutOffMark.
-std::string CutOffMark(bool utf8);
-std::string Sparkline(const std::vector<uint64_t>& counts, size_t width, bool utf8);
-
 }  // namespace histogram::cli
 
 #endif  // HISTOGRAM_CLIENT_CLI_RENDER_TABLE_H_
