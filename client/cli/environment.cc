@@ -33,12 +33,8 @@ int Emit(Environment& env, const std::string& output, const std::string& text) {
   return kSuccess;
 }
 
-Terminal OutputTerminal(const Environment& env, const OutputOptions& output) {
-  if (output.output.empty()) return env.out_terminal;
-  Terminal file;
-  file.utf8 = env.out_terminal.utf8;
-  if (!env.out_terminal.interactive) file.columns = env.out_terminal.columns;
-  return file;
+size_t OutputColumns(const Environment& env, const OutputOptions& output) {
+  return (output.output.empty() ? env.out_terminal : Terminal()).columns;
 }
 
 }  // namespace histogram::cli

@@ -36,8 +36,8 @@ void Note(Environment& env, absl::string_view message);
 int Fail(Environment& env, absl::string_view message);
 int UsageError(Environment& env, absl::string_view message);
 int Emit(Environment& env, const std::string& output, const std::string& text);
-// The terminal that the output is written for.
-Terminal OutputTerminal(const Environment& env, const OutputOptions& output);
+// The columns that the output is written for.
+size_t OutputColumns(const Environment& env, const OutputOptions& output);
 
 }  // namespace histogram::cli
 

@@ -150,7 +150,7 @@ TEST_F(Bench, NoLineOfTheTerminalIsTooLong) {
   ASSERT_EQ(Run(server, {"--duration", "1.2"}), 0) << world_.err();
   EXPECT_THAT(world_.err(), HasSubstr(" s  "));
   EXPECT_THAT(world_.err(), HasSubstr("  max "));
-  EXPECT_THAT(world_.err(), Not(HasSubstr("...")));
+  EXPECT_THAT(world_.err(), Not(HasSubstr("…")));
 }
 
 TEST_F(Bench, SenselessNumbersAreUsageErrors) {

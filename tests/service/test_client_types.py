@@ -17,7 +17,7 @@ def count(client_bin):
     """Counts in process; the answer, or what it says where it fails."""
     def run(*arguments, status=0, stdin=b""):
         done = subprocess.run([client_bin, "count", *map(str, arguments)], capture_output=True,
-                              input=stdin, timeout=60, env=clean_environment(NO_COLOR="1"), check=False)
+                              input=stdin, timeout=60, env=clean_environment(), check=False)
         error = done.stderr.decode(errors="replace")
         assert not SANITIZER_OUTPUT.search(error), error
         assert done.returncode == status, (done.returncode, error)

@@ -39,25 +39,24 @@ code is 1.)";
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 std::string Percentiles(const LatencyRecorder& latency,
-                        std::initializer_list<std::pair<const char*, double>> quantiles,
-                        bool utf8) {
+                        std::initializer_list<std::pair<const char*, double>> quantiles) {
   std::string text;
   for (const auto& [name, quantile] : quantiles) {
-    absl::StrAppend(&text, name, " ", FormatNanoseconds(latency.QuantileNs(quantile), utf8), "  ");
+    absl::StrAppend(&text, name, " ", FormatNanoseconds(latency.QuantileNs(quantile)), "  ");
   }
-  return absl::StrCat(text, "max ", FormatNanoseconds(latency.max_ns(), utf8));
+  return absl::StrCat(text, "max ", FormatNanoseconds(latency.max_ns()));
 }
 
-std::string AllPercentiles(const LatencyRecorder& latency, bool utf8) {
-  return Percentiles(latency, {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}}, utf8);
+std::string AllPercentiles(const LatencyRecorder& latency) {
+  return Percentiles(latency, {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}});
 }
 
-std::string RenderErrors(const LoadResult& result, bool utf8) {
+std::string RenderErrors(const LoadResult& result) {
   std::string text = absl::StrCat("errors   ", FormatCount(result.errors));
   if (result.wrong > 0) absl::StrAppend(&text, ", ", FormatCount(result.wrong), " wrong answers");
   text += "\n";
   if (result.refusals.count() > 0) {
-    absl::StrAppend(&text, "refused  ", AllPercentiles(result.refusals, utf8), "\n");
+    absl::StrAppend(&text, "refused  ", AllPercentiles(result.refusals), "\n");
   }
   uint64_t others = result.errors;
   for (const auto& [message, count] : result.error_messages) {
@@ -83,14 +82,11 @@ bool FellBehind(const BenchOptions& options, const LoadResult& result) {
          0.95 * options.load.rate_per_second * result.seconds;
 }
 
-std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
-                        const LoadResult& result, const Terminal& terminal) {
+std::string RenderText(const BenchOptions& options, uint64_t payload_bytes,
+                       const LoadResult& result, size_t columns) {
   const double per_second = result.requests_per_second();
-  const auto columns = static_cast<size_t>(terminal.columns);
-  std::string text =
-      Bold(terminal, absl::StrFormat("%s requests/s  %.3f GB/s", FormatRate(per_second),
-                                     per_second * static_cast<double>(payload_bytes) / 1e9)) +
-      "\n";
+  std::string text = absl::StrFormat("%s requests/s  %.3f GB/s\n", FormatRate(per_second),
+                                     per_second * static_cast<double>(payload_bytes) / 1e9);
   const std::string load =
       options.load.rate_per_second > 0
           ? absl::StrFormat("%g requests/s asked for", options.load.rate_per_second)
@@ -101,7 +97,7 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                   options.load.connections == 1 ? " connection, " : " connections, ", load,
                   absl::StrFormat(", %.1f s\n", result.seconds));
   if (result.latency.count() > 0) {
-    absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency, terminal.utf8), "\n");
+    absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency), "\n");
   }
   absl::StrAppendFormat(&text, "client   %.2f CPU seconds\n", result.client_cpu_seconds);
   if (FellBehind(options, result)) {
@@ -115,7 +111,7 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
   for (std::string& line : lines) line = Hanging(line, 0, columns);
   text = absl::StrJoin(lines, "\n");
   if (result.errors > 0) {
-    text += RenderErrors(result, terminal.utf8);
+    text += RenderErrors(result);
   } else if (!options.load.verify) {
     text += "answers were not verified\n";
   } else if (result.requests > 0) {
@@ -159,12 +155,11 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
   return json.dump(2) + "\n";
 }
 
-std::string ProgressText(const LoadResult& progress, bool utf8) {
+std::string ProgressText(const LoadResult& progress) {
   std::string line =
       absl::StrFormat("%.0f s  %s requests", progress.seconds, FormatCount(progress.requests));
   if (progress.latency.count() > 0) {
-    absl::StrAppend(&line, "  ",
-                    Percentiles(progress.latency, {{"p50", 0.5}, {"p99", 0.99}}, utf8));
+    absl::StrAppend(&line, "  ", Percentiles(progress.latency, {{"p50", 0.5}, {"p99", 0.99}}));
   }
   if (progress.errors > 0) absl::StrAppend(&line, "  ", FormatCount(progress.errors), " errors");
   return line;
@@ -308,9 +303,7 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     if (interrupt.raised()) line.Show("waiting for the answers under way; Ctrl-C: give up");
     return interrupt.raised();
   };
-  load.on_progress = [&](const LoadResult& progress) {
-    line.Show(ProgressText(progress, env.err_terminal.utf8));
-  };
+  load.on_progress = [&](const LoadResult& progress) { line.Show(ProgressText(progress)); };
   line.Show("warming up");
   const absl::StatusOr<LoadResult> result = client::RunLoad(load);
   line.Clear();
@@ -327,11 +320,11 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     Fail(env, why + " while warming up: nothing was measured");
     return stopped_code;
   }
-  const int code = Emit(
-      env, options.output.output,
-      options.output.format == "json"
-          ? RenderJson(options, *payload_bytes, *result)
-          : RenderTable(options, *payload_bytes, *result, OutputTerminal(env, options.output)));
+  const int code =
+      Emit(env, options.output.output,
+           options.output.format == "json"
+               ? RenderJson(options, *payload_bytes, *result)
+               : RenderText(options, *payload_bytes, *result, OutputColumns(env, options.output)));
   if (code != kSuccess) return code;
   if (result->stopped) {
     Fail(env,

@@ -180,11 +180,11 @@ std::string Render(const std::vector<Report>& reports, const ComputeOptions& opt
     for (const Report& report : reports) panels.push_back(PanelOf(report));
     return RenderSvg(panels);
   }
-  const Terminal terminal = OutputTerminal(env, options.output);
+  const size_t columns = OutputColumns(env, options.output);
   std::string text;
   for (const Report& report : reports) {
     if (!text.empty()) text += "\n";
-    text += RenderTable(report, terminal, rows);
+    text += RenderTable(report, columns, rows);
   }
   return text;
 }

@@ -80,7 +80,7 @@ std::string RenderImageJson(const Picture& picture, const std::string& file) {
 std::string Optional(bool has, double value) { return has ? absl::StrFormat("%.5g", value) : "-"; }
 
 // The channels' statistics.
-std::string RenderChannels(const Picture& picture, const Terminal& terminal) {
+std::string RenderChannels(const Picture& picture, size_t columns) {
   std::vector<std::vector<std::string>> rows = {
       {"channel", "mean", "std dev", "median", "entropy", "Otsu"}};
   for (size_t c = 0; c < picture.reports.size(); ++c) {
@@ -91,14 +91,12 @@ std::string RenderChannels(const Picture& picture, const Terminal& terminal) {
                     Optional(s.has_entropy_bits(), s.entropy_bits()),
                     Optional(s.has_otsu_threshold(), s.otsu_threshold())});
   }
-  return RenderRows(rows, terminal) + "\n";
+  return RenderRows(rows, columns) + "\n";
 }
 
-std::string RenderImageTable(const Picture& picture, const std::string& file, Terminal terminal) {
-  terminal.columns = std::min(terminal.columns, 120);
-  const auto columns = static_cast<size_t>(terminal.columns);
-  std::string text = RenderTitle(file, Size(picture.image), terminal);
-  text += RenderChannels(picture, terminal);
+std::string RenderImageTable(const Picture& picture, const std::string& file, size_t columns) {
+  std::string text = absl::StrCat(SafeText(file), ": ", Size(picture.image), "\n\n");
+  text += RenderChannels(picture, columns);
   const Report& grey = picture.reports[picture.grey];
   if (const auto threshold = ThresholdOf(picture); threshold.has_value()) {
     uint64_t dark = 0;
@@ -113,9 +111,8 @@ std::string RenderImageTable(const Picture& picture, const std::string& file, Te
                            " light")},
              columns);
   }
-  for (const std::string& note : picture.image.notes) text += Dim(terminal, Wrap({note}, columns));
-  text += Dim(terminal, Wrap({ReceiptText(picture.reports[0], terminal.utf8)}, columns));
-  return text;
+  for (const std::string& note : picture.image.notes) text += Wrap({note}, columns);
+  return text + Wrap({ReceiptText(picture.reports[0])}, columns);
 }
 
 // `grey`: the channel of the threshold, with its samples.
@@ -234,7 +231,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
       format == "json"  ? RenderImageJson(*picture, name)
       : format == "csv" ? ReportsToCsv(picture->reports)
       : format == "svg" ? RenderImageSvg(*picture, name)
-                        : RenderImageTable(*picture, name, OutputTerminal(env, options.output));
+                        : RenderImageTable(*picture, name, OutputColumns(env, options.output));
   return Emit(env, options.output.output, text);
 }
 

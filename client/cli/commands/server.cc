@@ -118,9 +118,8 @@ Rows LimitRows(const v1::DescribeResponse::Limits& limits) {
           {"calls of a connection", UpTo(limits.streams_max(), FormatCount)}};
 }
 
-std::string RenderDescription(const v1::DescribeResponse& description, const Terminal& terminal) {
-  const auto columns = static_cast<size_t>(terminal.columns);
-  std::string text = Bold(terminal, "histogram-server " + SafeText(description.version())) + "\n";
+std::string RenderDescription(const v1::DescribeResponse& description, size_t columns) {
+  std::string text = absl::StrCat("histogram-server ", SafeText(description.version()), "\n");
   if (description.features_size() > 0) {
     const std::string head = "features: ";
     absl::StrAppend(
@@ -130,7 +129,7 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
   const auto section = [&](const std::string& title, const Rows& rows) {
     if (rows.size() < 2) return;
     absl::StrAppend(&text, "\n", title.empty() ? "" : Hanging(title + ":", 0, columns) + "\n",
-                    RenderRows(rows, terminal));
+                    RenderRows(rows, columns));
   };
   section("", BackendRows(description));
   const std::string objective = SafeText(description.objective());
@@ -251,7 +250,7 @@ int RunDescribe(const OutputOptions& options, const ServerOptions& server, Envir
   return Emit(env, options.output,
               options.format == "json"
                   ? Dump(DescriptionToJson(*description))
-                  : RenderDescription(*description, OutputTerminal(env, options)));
+                  : RenderDescription(*description, OutputColumns(env, options)));
 }
 
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {

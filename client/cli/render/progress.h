@@ -14,12 +14,13 @@
 
 namespace histogram::cli {
 
-// "NAME   45 %  1.2 GiB of 2.6 GiB  1.1 GB/s  1 s left". Without a total it has no share and no
-// time left. It is never wider than the terminal.
+// "NAME   45 %  1.2 GiB of 2.6 GiB  1.1 GB/s  1s left". Without a total it has no share and no time
+// left. It is never wider than `columns`.
 std::string ProgressLine(absl::string_view name, uint64_t bytes, std::optional<uint64_t> total,
-                         absl::Duration elapsed, const Terminal& terminal);
+                         absl::Duration elapsed, size_t columns);
 
-// A line that is drawn over.
+// A line that is drawn over. What is written behind it, as the prompt after Ctrl-C, begins a line
+// of its own.
 class StatusLine {
  public:
   StatusLine(std::ostream& out, const Terminal& terminal) : out_(out), terminal_(terminal) {}

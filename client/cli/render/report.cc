@@ -24,10 +24,10 @@ std::string SymbolText(int value) {
                                             : absl::StrCat(value);
 }
 
-std::string InProcessText(const Report& report, bool utf8) {
+std::string InProcessText(const Report& report) {
   constexpr uint64_t kRateBytesMin = uint64_t{64} << 10;  // below, starting takes the time
   std::string text = absl::StrCat(report.receipt.kernel(),
-                                  " in process: ", FormatNanoseconds(report.round_trip_ns, utf8));
+                                  " in process: ", FormatNanoseconds(report.round_trip_ns));
   const uint64_t bytes = report.histogram.samples() * SampleBytes(TypeOf(report.spec));
   if (bytes >= kRateBytesMin && report.round_trip_ns > 0) {
     const double seconds = static_cast<double>(report.round_trip_ns) / 1e9;
@@ -107,12 +107,12 @@ std::vector<std::string> StatisticsTexts(const Report& report) {
   return texts;
 }
 
-std::string ReceiptText(const Report& report, bool utf8) {
+std::string ReceiptText(const Report& report) {
   const v1::Receipt& receipt = report.receipt;
-  if (report.threads > 0) return InProcessText(report, utf8);
+  if (report.threads > 0) return InProcessText(report);
   std::vector<std::string> stages;
   const auto add = [&](const char* name, uint64_t ns) {
-    if (ns > 0) stages.push_back(absl::StrCat(name, " ", FormatNanoseconds(ns, utf8)));
+    if (ns > 0) stages.push_back(absl::StrCat(name, " ", FormatNanoseconds(ns)));
   };
   add("queue", receipt.queue_ns());
   add("gather", receipt.gather_ns());

@@ -25,7 +25,7 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
 // The statistics that were asked for: "mean 12.3" and so on.
 std::vector<std::string> StatisticsTexts(const Report& report);
 // What ran, and how long each stage took.
-std::string ReceiptText(const Report& report, bool utf8);
+std::string ReceiptText(const Report& report);
 
 // source,bin,lower,upper,count (RFC 4180, lines end in \n). After the bins of a source come its
 // rows below, above, ignored and, if not 0, nan. So the counts of each source add up to its

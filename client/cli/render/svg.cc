@@ -159,8 +159,7 @@ class PanelPainter {
 
   void Heading() {
     const size_t room = panel_.series.size() > 1 ? 38 : 75;  // beside the legend
-    svg_ += TextElement(kLeft, top_ + 38, "title", "start",
-                        Truncate(SafeText(panel_.title), room, true));
+    svg_ += TextElement(kLeft, top_ + 38, "title", "start", Truncate(SafeText(panel_.title), room));
     std::string facts = panel_.subtitle;
     if (CutsOff()) {
       absl::StrAppend(&facts, ", cut off above ", FormatCount(static_cast<uint64_t>(most_)),
@@ -172,7 +171,7 @@ class PanelPainter {
     if (lines.size() > 3) lines[1] += " ...";
     for (size_t i = 0; i < std::min<size_t>(lines.size() - 1, 2); ++i) {
       svg_ += TextElement(kLeft, top_ + 60 + 15 * static_cast<double>(i), "subtitle", "start",
-                          Truncate(absl::StripAsciiWhitespace(lines[i]), kSubtitleMax, true));
+                          Truncate(absl::StripAsciiWhitespace(lines[i]), kSubtitleMax));
     }
   }
 

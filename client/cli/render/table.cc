@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kRowsWithoutGrouping = 100;
 constexpr size_t kRowsGrouped = 32;
 constexpr size_t kBinsWithoutFolding = 32;
-constexpr int kColumnsMax = 120;
+constexpr size_t kColumnsMax = 120;
 constexpr size_t kBarMin = 6;
 
 struct Row {
@@ -66,10 +66,9 @@ struct Line {
   std::string count;
   std::string share;
   double bar = 0;
-  bool dim = false;
 };
 
-std::vector<Line> MakeLines(const Report& report, const Layout& layout, const Terminal& terminal) {
+std::vector<Line> MakeLines(const Report& report, const Layout& layout) {
   const v1::Histogram& histogram = report.histogram;
   const std::vector<double> edges = EdgesOf(report);
   uint64_t most = 1;
@@ -77,8 +76,7 @@ std::vector<Line> MakeLines(const Report& report, const Layout& layout, const Te
   std::vector<Line> lines;
   for (const Row& row : layout.rows) {
     if (row.folded) {
-      lines.push_back({terminal.utf8 ? "…" : "...",
-                       absl::StrCat(FormatCount(row.last - row.first + 1), " empty"), "", 0, true});
+      lines.push_back({"…", absl::StrCat(FormatCount(row.last - row.first + 1), " empty"), ""});
       continue;
     }
     lines.push_back({BinLabel(report, edges, row.first, row.last), FormatCount(row.count),
@@ -87,7 +85,7 @@ std::vector<Line> MakeLines(const Report& report, const Layout& layout, const Te
   }
   const auto outside = [&](const char* name, uint64_t count) {
     if (count == 0) return;
-    lines.push_back({name, FormatCount(count), FormatShare(count, histogram.samples()), 0, true});
+    lines.push_back({name, FormatCount(count), FormatShare(count, histogram.samples())});
   };
   outside("below", histogram.below());
   outside("above", histogram.above());
@@ -96,7 +94,7 @@ std::vector<Line> MakeLines(const Report& report, const Layout& layout, const Te
   return lines;
 }
 
-std::string RenderLines(const std::vector<Line>& lines, const Terminal& terminal, size_t columns) {
+std::string RenderLines(const std::vector<Line>& lines, size_t columns) {
   size_t label_width = 4;
   size_t count_width = 5;
   size_t share_width = 5;
@@ -111,17 +109,15 @@ std::string RenderLines(const std::vector<Line>& lines, const Terminal& terminal
   const size_t bar_width = used + 2 + kBarMin <= columns ? columns - used - 2 : 0;
   std::string text =
       absl::StrCat("  ", PadRight("bin", label_width), "  ", PadLeft("count", count_width),
-                   with_share ? "  " + PadLeft("share", share_width) : "");
-  text = Dim(terminal, text) + "\n";
+                   with_share ? "  " + PadLeft("share", share_width) : "", "\n");
   for (const Line& line : lines) {
-    std::string row = absl::StrCat("  ", PadRight(line.label, label_width), "  ",
-                                   PadLeft(line.count, count_width));
+    absl::StrAppend(&text, "  ", PadRight(line.label, label_width), "  ",
+                    PadLeft(line.count, count_width));
     if (with_share && !line.share.empty()) {
-      absl::StrAppend(&row, "  ", PadLeft(line.share, share_width));
+      absl::StrAppend(&text, "  ", PadLeft(line.share, share_width));
     }
-    absl::StrAppend(&text, line.dim ? Dim(terminal, row) : row);
-    const std::string bar = Bar(line.bar, bar_width, terminal.utf8);
-    if (!bar.empty()) absl::StrAppend(&text, "  ", Cyan(terminal, bar));
+    const std::string bar = Bar(line.bar, bar_width);
+    if (!bar.empty()) absl::StrAppend(&text, "  ", bar);
     text += "\n";
   }
   return text;
@@ -150,13 +146,9 @@ std::optional<double> CutOffOfPicture(const std::vector<uint64_t>& counts) {
   return CutOff(counts, std::max<size_t>(2, (counts.size() - empty) / kPeakShare));
 }
 
-std::string Bar(double share, size_t width, bool utf8) {
+std::string Bar(double share, size_t width) {
   if (!(share > 0) || width == 0) return "";
   share = std::min(share, 1.0);
-  if (!utf8) {
-    const double cells = std::round(share * static_cast<double>(width));
-    return std::string(std::max<size_t>(static_cast<size_t>(cells), 1), '#');
-  }
   static constexpr std::array<const char*, 8> kPart = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const double exact = std::round(share * static_cast<double>(width) * 8);
   const size_t eighths = std::max<size_t>(static_cast<size_t>(exact), 1);
@@ -166,8 +158,7 @@ std::string Bar(double share, size_t width, bool utf8) {
   return bar;
 }
 
-std::string RenderRows(const std::vector<std::vector<std::string>>& rows,
-                       const Terminal& terminal) {
+std::string RenderRows(const std::vector<std::vector<std::string>>& rows, size_t columns) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -176,7 +167,6 @@ std::string RenderRows(const std::vector<std::vector<std::string>>& rows,
   std::string text;
   size_t fixed = 2;
   for (size_t i = 0; i + 1 < widths.size(); ++i) fixed += widths[i] + 2;
-  const auto columns = static_cast<size_t>(terminal.columns);
   for (size_t r = 1; fixed > columns && r < rows.size(); ++r) {
     std::vector<std::string> parts = {rows[r][0]};
     for (size_t i = 1; i < rows[r].size(); ++i) {
@@ -185,43 +175,32 @@ std::string RenderRows(const std::vector<std::vector<std::string>>& rows,
     text += Wrap(parts, columns);
   }
   if (!text.empty()) return text;
-  for (size_t r = 0; r < rows.size(); ++r) {
+  for (const auto& row : rows) {
     std::string line;
-    for (size_t i = 0; i + 1 < rows[r].size(); ++i) {
-      absl::StrAppend(&line, "  ", PadRight(rows[r][i], widths[i]));
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      absl::StrAppend(&line, "  ", PadRight(row[i], widths[i]));
     }
     line += "  ";
-    line += Hanging(rows[r].back(), DisplayWidth(line), columns);
-    text += (r == 0 ? Dim(terminal, line) : line) + "\n";
+    absl::StrAppend(&text, line, Hanging(row.back(), DisplayWidth(line), columns), "\n");
   }
   return text;
 }
 
-std::string RenderTitle(const std::string& source, const std::string& facts,
-                        const Terminal& terminal) {
-  const size_t columns = std::max(static_cast<size_t>(terminal.columns), facts.size() + 10);
-  return absl::StrCat(
-      Bold(terminal, Truncate(SafeText(source), columns - facts.size() - 2, terminal.utf8)), ": ",
-      facts, "\n\n");
-}
-
-std::string RenderTable(const Report& report, Terminal terminal, std::optional<size_t> rows) {
-  terminal.columns = std::min(terminal.columns, kColumnsMax);
-  const auto columns = static_cast<size_t>(terminal.columns);
-  std::string text = RenderTitle(
-      report.source, absl::StrCat(SamplesText(report), ", ", BinsText(report)), terminal);
+std::string RenderTable(const Report& report, size_t columns, std::optional<size_t> rows) {
+  columns = std::min(columns, kColumnsMax);
   const Layout layout = LayOut(report.histogram, rows);
-  text += RenderLines(MakeLines(report, layout, terminal), terminal, columns);
+  std::string text = absl::StrCat(SafeText(report.source), ": ", SamplesText(report), ", ",
+                                  BinsText(report), "\n\n");
+  text += RenderLines(MakeLines(report, layout), columns);
   const std::vector<std::string> statistics = StatisticsTexts(report);
   if (!statistics.empty()) absl::StrAppend(&text, "\n", Wrap(statistics, columns));
   text += "\n";
   if (layout.group > 1) {
-    text += Dim(terminal, Wrap({absl::StrCat("bins are shown ", layout.group, " to a row"),
-                                "--rows all shows each"},
-                               columns));
+    text +=
+        Wrap({absl::StrCat("bins are shown ", layout.group, " to a row"), "--rows all shows each"},
+             columns);
   }
-  text += Dim(terminal, Wrap(absl::StrSplit(ReceiptText(report, terminal.utf8), ", "), columns));
-  return text;
+  return text + Wrap(absl::StrSplit(ReceiptText(report), ", "), columns);
 }
 
 }  // namespace histogram::cli

@@ -9,24 +9,19 @@
 #include <vector>
 
 #include "client/cli/render/report.h"
-#include "client/cli/render/terminal.h"
 
 namespace histogram::cli {
 
-// No line is wider than a terminal of 40 columns or more. `rows`: the most rows of bins; neighbours
-// are merged as needed. 0: every bin has a row. Absent: long tables are folded and merged to a
-// readable length.
-std::string RenderTable(const Report& report, Terminal terminal,
+// No line but the title is wider than `columns`, if these are 40 or more. `rows`: the most rows of
+// bins; neighbours are merged as needed. 0: every bin has a row. Absent: long tables are folded and
+// merged to a readable length.
+std::string RenderTable(const Report& report, size_t columns,
                         std::optional<size_t> rows = std::nullopt);
 
-// "SOURCE: FACTS" and an empty line. The source's name gives way where both are too long.
-std::string RenderTitle(const std::string& source, const std::string& facts,
-                        const Terminal& terminal);
-
-// Columns as wide as they need to be, the last one broken where the terminal ends; the first row is
-// the heading. In a terminal that is too narrow for the others each row is a list of its values
-// behind their headings.
-std::string RenderRows(const std::vector<std::vector<std::string>>& rows, const Terminal& terminal);
+// Columns as wide as they need to be, the last one broken where `columns` end; the first row is the
+// heading. Where there is no room for the others each row is a list of its values behind their
+// headings.
+std::string RenderRows(const std::vector<std::vector<std::string>>& rows, size_t columns);
 
 // Where the axis of a chart ends, so that a few tall counts do not flatten all others; it cuts off
 // at most the `peaks` tallest counts. nullopt if the tallest count is at most three times the
@@ -37,8 +32,8 @@ std::optional<double> CutOff(std::vector<uint64_t> counts, size_t peaks);
 // photograph are nearly black or nearly white.
 std::optional<double> CutOffOfPicture(const std::vector<uint64_t>& counts);
 
-// A bar of `share` (0..1) of `width` cells, in eighths of a cell with `utf8`.
-std::string Bar(double share, size_t width, bool utf8);
+// A bar of `share` (0..1) of `width` cells, in eighths of a cell.
+std::string Bar(double share, size_t width);
 
 }  // namespace histogram::cli
 

@@ -50,10 +50,10 @@ std::string FormatShare(uint64_t part, uint64_t of) {
   return absl::StrFormat("%.2f %%", 100.0 * static_cast<double>(part) / static_cast<double>(of));
 }
 
-std::string FormatNanoseconds(uint64_t ns, bool utf8) {
+std::string FormatNanoseconds(uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns < 1000) return absl::StrCat(ns, " ns");
-  if (ns < 1000000) return absl::StrFormat("%.3g %s", value / 1e3, utf8 ? "µs" : "us");
+  if (ns < 1000000) return absl::StrFormat("%.3g µs", value / 1e3);
   if (ns < 1000000000) return absl::StrFormat("%.3g ms", value / 1e6);
   return absl::StrFormat("%.2f s", value / 1e9);
 }
@@ -95,18 +95,16 @@ std::string PadRight(absl::string_view text, size_t width) {
   return absl::StrCat(text, std::string(have < width ? width - have : 0, ' '));
 }
 
-std::string Truncate(absl::string_view text, size_t width, bool utf8) {
+std::string Truncate(absl::string_view text, size_t width) {
   if (DisplayWidth(text) <= width) return std::string(text);
-  const absl::string_view mark = utf8 ? "…" : "...";
-  const size_t mark_width = DisplayWidth(mark);
-  if (width <= mark_width) return std::string(width, '.');
-  size_t keep = width - mark_width;
+  if (width == 0) return "";
+  size_t keep = width - 1;
   size_t end = 0;
   while (end < text.size()) {
     if ((static_cast<unsigned char>(text[end]) & 0xC0) != 0x80 && keep-- == 0) break;
     ++end;
   }
-  return absl::StrCat(text.substr(0, end), mark);
+  return absl::StrCat(text.substr(0, end), "…");
 }
 
 std::string Wrap(const std::vector<std::string>& parts, size_t width) {

@@ -14,12 +14,12 @@
 
 namespace histogram::cli {
 
-std::string FormatCount(uint64_t count);                // 1,234,567
-std::string FormatBytes(uint64_t bytes);                // 1.2 MiB
-std::string FormatRate(double bytes_per_second);        // 1.2 GB/s
-std::string FormatNumber(double number);                // six digits at most, no trailing zeros
-std::string FormatShare(uint64_t part, uint64_t of);    // 12.34 %
-std::string FormatNanoseconds(uint64_t ns, bool utf8);  // 1.23 ms
+std::string FormatCount(uint64_t count);              // 1,234,567
+std::string FormatBytes(uint64_t bytes);              // 1.2 MiB
+std::string FormatRate(double bytes_per_second);      // 1.2 GB/s
+std::string FormatNumber(double number);              // six digits at most, no trailing zeros
+std::string FormatShare(uint64_t part, uint64_t of);  // 12.34 %
+std::string FormatNanoseconds(uint64_t ns);           // 1.23 ms
 
 // "65536", "64KiB", "1 MiB"; nullopt for anything else, and for more than 1 GiB.
 std::optional<uint64_t> ParseByteSize(absl::string_view text);
@@ -29,7 +29,7 @@ size_t DisplayWidth(absl::string_view text);
 std::string PadLeft(absl::string_view text, size_t width);
 std::string PadRight(absl::string_view text, size_t width);
 // `text` cut to `width` columns, with a mark at the cut.
-std::string Truncate(absl::string_view text, size_t width, bool utf8);
+std::string Truncate(absl::string_view text, size_t width);
 // Joins with ", ", breaking into lines of at most `width` columns, each indented by two. Breaks a
 // part between its words only where it is longer than a line.
 std::string Wrap(const std::vector<std::string>& parts, size_t width);
