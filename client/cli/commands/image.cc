@@ -58,7 +58,6 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
   }
   panel.axis = absl::StrCat("value of ", 8 * picture.image.sample_bytes(), " bits");
   panel.threshold = ThresholdOf(picture);
-  panel.count_max = CutOffOfPicture(Envelope(panel.series));
   return RenderSvg({panel});
 }
 

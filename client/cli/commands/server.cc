@@ -184,26 +184,9 @@ absl::StatusOr<std::string> Ask(const addrinfo& where, const std::string& reques
   return text;
 }
 
-struct HttpAnswer {
-  int status = 0;    // HTTP's: 200, 503, ...
-  std::string body;  // its first 4 KiB
-};
-
-absl::StatusOr<HttpAnswer> Parse(absl::string_view text, const std::string& address) {
-  HttpAnswer answer;
-  if ((!absl::ConsumePrefix(&text, "HTTP/1.1 ") && !absl::ConsumePrefix(&text, "HTTP/1.0 ")) ||
-      !absl::SimpleAtoi(text.substr(0, 3), &answer.status)) {
-    return absl::UnavailableError(
-        absl::StrCat("what answers at ", address, " does not speak HTTP"));
-  }
-  const size_t end = text.find("\r\n\r\n");
-  if (end != absl::string_view::npos) answer.body = std::string(text.substr(end + 4));
-  return answer;
-}
-
 // Asks the port for metrics at HOST:PORT whether the server is ready. It always speaks plain HTTP,
 // so the request needs no certificate and no token.
-absl::StatusOr<HttpAnswer> GetReadiness(const std::string& address, absl::Time deadline) {
+absl::StatusOr<std::string> GetReadiness(const std::string& address, absl::Time deadline) {
   if (absl::Status status = client::CheckAddress(address); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat("--http: ", status.message()));
   }
@@ -227,17 +210,24 @@ absl::StatusOr<HttpAnswer> GetReadiness(const std::string& address, absl::Time d
   for (const addrinfo* each = found; each != nullptr && !text.ok(); each = each->ai_next) {
     text = Ask(*each, request, address, deadline);
   }
-  if (!text.ok()) return text.status();
-  return Parse(*text, address);
+  return text;
 }
 
 int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<HttpAnswer> answer = GetReadiness(options.http, DeadlineOf(server));
+  const absl::StatusOr<std::string> answer = GetReadiness(options.http, DeadlineOf(server));
   if (!answer.ok()) return Fail(env, answer.status().message());
-  env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
-  if (answer->status == 200) return kSuccess;
+  absl::string_view text = *answer;
+  int status = 0;  // HTTP's: 200, 503, ...
+  if ((!absl::ConsumePrefix(&text, "HTTP/1.1 ") && !absl::ConsumePrefix(&text, "HTTP/1.0 ")) ||
+      !absl::SimpleAtoi(text.substr(0, 3), &status)) {
+    return Fail(env, absl::StrCat("what answers at ", options.http, " does not speak HTTP"));
+  }
+  const size_t end = text.find("\r\n\r\n");
+  const absl::string_view body = end == absl::string_view::npos ? "" : text.substr(end + 4);
+  env.out << SafeText(absl::StripAsciiWhitespace(body)) << "\n";
+  if (status == 200) return kSuccess;
   return Fail(env, absl::StrCat("the server at ", options.http,
-                                " is not ready: it answers HTTP status ", answer->status));
+                                " is not ready: it answers HTTP status ", status));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -10,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -22,7 +22,6 @@ constexpr double kLeft = 84;
 constexpr double kRight = 28;
 constexpr double kTop = 84;
 constexpr double kBottom = 62;
-constexpr size_t kBarsMax = 512;  // more bins are drawn as one outline
 constexpr size_t kLabelsMax = 40;
 constexpr size_t kDrawnMax = 2048;    // more bins are drawn by the tallest of each few neighbours
 constexpr size_t kSubtitleMax = 110;  // characters of a line
@@ -92,14 +91,30 @@ Panel Thinned(Panel panel) {
   return panel;
 }
 
+// Where the axis ends, so that the two tallest counts do not flatten all others. nullopt if the
+// tallest count is at most three times the third tallest, or if there are few counts.
+std::optional<double> CutOff(std::vector<uint64_t> counts) {
+  constexpr size_t kPeaks = 2, kCountsMin = 16;  // of fewer each is of interest
+  if (counts.size() < kCountsMin) return std::nullopt;
+  std::sort(counts.begin(), counts.end(), std::greater<>());
+  const auto tallest = static_cast<double>(counts[0]);
+  const auto others = static_cast<double>(counts[kPeaks]);
+  if (others == 0 || tallest <= 3 * others) return std::nullopt;
+  return 1.1 * others;
+}
+
 // Draws one panel; `top` is where it begins.
 class PanelPainter {
  public:
   PanelPainter(Panel panel, double top)
-      : panel_(std::move(panel)), top_(top), envelope_(Envelope(panel_.series)) {
-    for (const uint64_t count : envelope_) tallest_ = std::max(tallest_, count);
-    most_ = static_cast<double>(tallest_);
-    if (panel_.count_max.has_value()) most_ = *panel_.count_max;
+      : panel_(std::move(panel)), top_(top), envelope_(panel_.edges.size() - 1) {
+    for (const Series& series : panel_.series) {
+      for (size_t bin = 0; bin < envelope_.size(); ++bin) {
+        envelope_[bin] = std::max(envelope_[bin], series.counts[bin]);
+        tallest_ = std::max(tallest_, envelope_[bin]);
+      }
+    }
+    most_ = CutOff(envelope_).value_or(static_cast<double>(tallest_));
     ticks_ = NiceTicks(0, most_, 6);
     most_ = std::max(most_, ticks_.back());
   }
@@ -107,16 +122,8 @@ class PanelPainter {
   std::string Paint() {
     Heading();
     AxisY();
-    if (panel_.series.size() == 1) {
-      if (panel_.series[0].counts.size() <= kBarsMax) {
-        Bars(panel_.series[0]);
-      } else {
-        Area(panel_.series[0], 0.85);
-      }
-    } else {
-      for (const Series& series : panel_.series) Area(series, 0.28);
-      Legend();
-    }
+    for (const Series& series : panel_.series) Bars(series);
+    if (panel_.series.size() > 1) Legend();
     AxisX();
     CutMarks();
     Threshold();
@@ -210,38 +217,22 @@ class PanelPainter {
     return NiceTicks(low, high, 10);
   }
 
+  // All bars of a series as one shape.
   void Bars(const Series& series) {
-    const double gap = series.counts.size() <= 64 ? 1.5 : series.counts.size() <= 128 ? 0.8 : 0.35;
-    absl::StrAppend(&svg_, "<g fill=\"", series.colour, "\">\n");
+    const double gap = Categories() ? 0.2 : series.counts.size() <= 256 ? 0.1 : 0;  // of a bin
+    std::string path;
     for (size_t bin = 0; bin < series.counts.size(); ++bin) {
       if (series.counts[bin] == 0) continue;
-      const double left = X(panel_.edges[bin]);
-      const double width = X(panel_.edges[bin + 1]) - left;
-      const double inset = Categories() ? width * 0.2 : std::min(gap, width * 0.2);
+      const double left = X(panel_.edges[bin]), right = X(panel_.edges[bin + 1]);
+      const double inset = (right - left) * gap / 2;
       // A bin that is not empty can be seen, however small its count.
       const double y = std::min(Y(static_cast<double>(series.counts[bin])), Bottom() - 0.6);
-      absl::StrAppend(&svg_, "<rect x=\"", Px(left + inset / 2), "\" y=\"", Px(y), "\" width=\"",
-                      Px(std::max(width - inset, 0.05)), "\" height=\"", Px(Bottom() - y),
-                      "\"><title>");
-      const std::string name = Categories()
-                                   ? Escape(panel_.labels[bin])
-                                   : absl::StrCat("[", FormatNumber(panel_.edges[bin]), ", ",
-                                                  FormatNumber(panel_.edges[bin + 1]), ")");
-      absl::StrAppend(&svg_, name, ": ", FormatCount(series.counts[bin]), "</title></rect>\n");
+      absl::StrAppend(&path, "M", Px(left + inset), " ", Px(Bottom()), "V", Px(y), "H",
+                      Px(right - inset), "V", Px(Bottom()), "Z");
     }
-    svg_ += "</g>\n";
-  }
-
-  void Area(const Series& series, double opacity) {
-    std::string path = absl::StrCat("M", Px(X(panel_.edges.front())), " ", Px(Bottom()));
-    for (size_t bin = 0; bin < series.counts.size(); ++bin) {
-      absl::StrAppend(&path, "V", Px(Y(static_cast<double>(series.counts[bin]))), "H",
-                      Px(X(panel_.edges[bin + 1])));
-    }
-    absl::StrAppend(&svg_, "<path d=\"", path, "V", Px(Bottom()), "Z\" fill=\"", series.colour,
-                    "\" fill-opacity=\"", Px(opacity), "\" stroke=\"", series.colour,
-                    "\" stroke-width=\"1.2\" stroke-linejoin=\"round\"><title>",
-                    Escape(series.name), "</title></path>\n");
+    absl::StrAppend(&svg_, "<path d=\"", path, "\" fill=\"", series.colour, "\" fill-opacity=\"",
+                    panel_.series.size() == 1 ? "1" : "0.4", "\"><title>", Escape(series.name),
+                    "</title></path>\n");
   }
 
   void Legend() {
@@ -267,7 +258,7 @@ class PanelPainter {
 
   const Panel panel_;
   const double top_;
-  const std::vector<uint64_t> envelope_;
+  std::vector<uint64_t> envelope_;  // for each bin the largest count of any series
   uint64_t tallest_ = 0;
   double most_ = 0;  // where the axis ends
   std::vector<double> ticks_;
@@ -301,17 +292,6 @@ std::string BaseName(const std::string& path) {
   return slash == std::string::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
 }
 
-std::vector<uint64_t> Envelope(const std::vector<Series>& series) {
-  std::vector<uint64_t> envelope;
-  for (const Series& one : series) {
-    envelope.resize(std::max(envelope.size(), one.counts.size()));
-    for (size_t bin = 0; bin < one.counts.size(); ++bin) {
-      envelope[bin] = std::max(envelope[bin], one.counts[bin]);
-    }
-  }
-  return envelope;
-}
-
 Panel PanelOf(const Report& report) {
   Panel panel;
   panel.title = BaseName(report.source);
@@ -343,7 +323,6 @@ Panel PanelOf(const Report& report) {
   if (histogram.samples() > 0) panel.nothing = "no samples in the bins";
   panel.series.push_back(
       {"count", "#0e7490", {histogram.counts().begin(), histogram.counts().end()}});
-  panel.count_max = CutOff(panel.series[0].counts, 2);
   return panel;
 }
 

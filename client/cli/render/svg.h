@@ -22,19 +22,16 @@ struct Panel {
   std::string subtitle;
   std::vector<double> edges;
   std::vector<std::string> labels;  // one below each bin; empty: the axis has numbers
-  std::vector<Series> series;       // each with edges.size() - 1 counts; one: bars, more: areas
+  std::vector<Series> series;       // each with edges.size() - 1 counts
   std::optional<double> threshold = std::nullopt;  // a dashed line behind this value
-  // Where the axis ends. Taller counts are cut off; a mark and a note say so.
-  std::optional<double> count_max = std::nullopt;
-  std::string axis = "byte value";     // what the edges are
-  std::string nothing = "no samples";  // the text if all counts are 0
+  std::string axis = "byte value";                 // what the edges are
+  std::string nothing = "no samples";              // the text if all counts are 0
 };
-
-// For each bin the largest count of any series.
-std::vector<uint64_t> Envelope(const std::vector<Series>& series);
 
 Panel PanelOf(const Report& report);
 // Draws at most 2,048 bins a panel: of more the tallest of each few neighbours, and says so.
+// The axis may end below the tallest counts, so that these do not flatten the others; a mark and a
+// note say so.
 std::string RenderSvg(const std::vector<Panel>& panels);
 
 std::string BaseName(const std::string& path);

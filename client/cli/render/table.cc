@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -123,28 +122,7 @@ std::string RenderLines(const std::vector<Line>& lines, size_t columns) {
   return text;
 }
 
-constexpr size_t kCountsMin = 16;  // of fewer each is of interest
-constexpr size_t kPeakShare = 10;
-
 }  // namespace
-
-std::optional<double> CutOff(std::vector<uint64_t> counts, size_t peaks) {
-  if (counts.size() < kCountsMin || peaks >= counts.size()) return std::nullopt;
-  std::sort(counts.begin(), counts.end(), std::greater<>());
-  const auto tallest = static_cast<double>(counts[0]);
-  const auto others = static_cast<double>(counts[peaks]);
-  if (others == 0 || tallest <= 3 * others) return std::nullopt;
-  // No more peaks than need be: a broad hill beside the spikes stays whole.
-  const auto highest_kept = std::find_if(counts.begin(), counts.end(), [&](uint64_t count) {
-    return static_cast<double>(count) <= 2 * others;
-  });
-  return 1.1 * static_cast<double>(*highest_kept);
-}
-
-std::optional<double> CutOffOfPicture(const std::vector<uint64_t>& counts) {
-  const auto empty = static_cast<size_t>(std::count(counts.begin(), counts.end(), uint64_t{0}));
-  return CutOff(counts, std::max<size_t>(2, (counts.size() - empty) / kPeakShare));
-}
 
 std::string Bar(double share, size_t width) {
   if (!(share > 0) || width == 0) return "";

@@ -1,4 +1,4 @@
-// A histogram as rows with bars, and what other charts share with it. Thread-safe: no state.
+// A histogram as rows with bars, and other tables. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_TABLE_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_TABLE_H_
 
@@ -22,15 +22,6 @@ std::string RenderTable(const Report& report, size_t columns,
 // heading. Where there is no room for the others each row is a list of its values behind their
 // headings.
 std::string RenderRows(const std::vector<std::vector<std::string>>& rows, size_t columns);
-
-// Where the axis of a chart ends, so that a few tall counts do not flatten all others; it cuts off
-// at most the `peaks` tallest counts. nullopt if the tallest count is at most three times the
-// tallest of the others, or if there are few counts.
-std::optional<double> CutOff(std::vector<uint64_t> counts, size_t peaks);
-
-// The same for the values of a picture. A tenth of them may be peaks, because large areas of a
-// photograph are nearly black or nearly white.
-std::optional<double> CutOffOfPicture(const std::vector<uint64_t>& counts);
 
 // A bar of `share` (0..1) of `width` cells, in eighths of a cell.
 std::string Bar(double share, size_t width);
