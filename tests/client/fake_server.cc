@@ -96,6 +96,7 @@ void FakeServer::SetServing(const std::string& service, bool serving) {
 }
 
 grpc::Status FakeServer::Enter(grpc::ServerContext* context) {
+  while (script_.hang && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
   absl::MutexLock lock(&mutex_);
   const auto& metadata = context->client_metadata();
   if (const auto it = metadata.find("authorization"); it != metadata.end()) {
@@ -132,7 +133,6 @@ grpc::Status FakeServer::Compute(grpc::ServerContext* context, const v1::Compute
   if (grpc::Status status = CheckSize(context, request->payload().size()); !status.ok()) {
     return status;
   }
-  while (script_.hang && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
   *response->mutable_histogram() = Answer(request->spec(), request->payload());
   FillReceipt(*response->mutable_receipt());
   return grpc::Status::OK;
@@ -169,6 +169,10 @@ grpc::Status FakeServer::ComputeMany(
       response.mutable_error()->set_code(grpc::StatusCode::INVALID_ARGUMENT);
       response.mutable_error()->set_message("this payload is bad");
       response.mutable_error()->set_reason("BAD");
+    } else if (payload.size() > script_.payload_bytes_max) {
+      response.mutable_error()->set_code(grpc::StatusCode::RESOURCE_EXHAUSTED);
+      response.mutable_error()->set_reason("PAYLOAD_TOO_LARGE");
+      response.mutable_error()->set_limit(script_.payload_bytes_max);
     } else {
       *response.mutable_response()->mutable_histogram() = Answer(request.request().spec(), payload);
       FillReceipt(*response.mutable_response()->mutable_receipt());

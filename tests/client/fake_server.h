@@ -41,7 +41,7 @@ struct Script {
   int chunks_max = -1;
   uint64_t payload_bytes_max = uint64_t{64} << 20;  // told by Describe, enforced everywhere
   bool lie = false;                                 // one count too many
-  bool hang = false;                                // Compute waits until it is cancelled
+  bool hang = false;                                // calls wait until they are cancelled
 };
 
 struct Seen {

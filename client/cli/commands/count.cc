@@ -35,11 +35,11 @@ class ServerCounter {
         inputs_(std::move(inputs)),
         standard_input_(standard_input),
         progress_(progress),
+        sizes_(inputs_.size()),
         results_(inputs_.size(), absl::UnknownError("")) {}
 
   std::vector<absl::StatusOr<Report>> Run() {
-    std::vector<size_t> good, whole, chunked;
-    std::vector<std::optional<uint64_t>> sizes(inputs_.size());
+    std::vector<size_t> good, whole;
     bool small = true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const auto size = SizeOf(inputs_[i]);
@@ -47,20 +47,16 @@ class ServerCounter {
         results_[i] = size.status();
         continue;
       }
-      sizes[i] = *size;
+      sizes_[i] = *size;
       small = small && size->value_or(kSmallBytes + 1) <= kSmallBytes;
       good.push_back(i);
     }
     if (!small || good.size() > 1) AskForLimit();
     for (const size_t i : good) {
-      (sizes[i].has_value() && *sizes[i] <= whole_bytes_max_ ? whole : chunked).push_back(i);
+      (sizes_[i].has_value() && *sizes_[i] <= whole_bytes_max_ ? whole : chunked_).push_back(i);
     }
-    if (whole.size() == 1) {
-      results_[whole[0]] = One(whole[0], sizes[whole[0]]);
-    } else if (whole.size() > 1) {
-      Many(whole);
-    }
-    for (const size_t i : chunked) results_[i] = Chunks(i, sizes[i]);
+    if (!whole.empty()) Many(whole);
+    for (const size_t i : chunked_) results_[i] = Chunks(i);
     return std::move(results_);
   }
 
@@ -103,24 +99,6 @@ class ServerCounter {
     return absl::InternalError("the reply is not to be trusted: its edges do not fit");
   }
 
-  absl::StatusOr<Report> One(size_t i, std::optional<uint64_t> size) {
-    absl::StatusOr<std::string> bytes = Load(i);
-    if (!bytes.ok()) return bytes.status();
-    const absl::Time start = absl::Now();
-    const auto response = connection_.client->Compute(spec_, *std::move(bytes), connection_.Call());
-    const auto detail = client::ErrorDetail(response.status());
-    if (detail.has_value() && detail->reason() == "PAYLOAD_TOO_LARGE" && detail->limit() > 0) {
-      LimitPayload(detail->limit());
-      return Chunks(i, size);
-    }
-    // A call is refused over the caller's quota, and a stream waits.
-    if (detail.has_value() && detail->reason() == "QUOTA_EXCEEDED") {
-      Many({i});
-      return results_[i];
-    }
-    return Checked(i, response, start);
-  }
-
   void Many(const std::vector<size_t>& which) {
     size_t at = 0;
     std::map<uint64_t, absl::Time> starts;
@@ -143,13 +121,18 @@ class ServerCounter {
         next,
         [&](const client::ItemResult& result) {
           results_[result.id] = Checked(result.id, result.response, starts[result.id]);
+          const auto detail = client::ErrorDetail(result.response.status());
+          if (!detail.has_value() || detail->reason() != "PAYLOAD_TOO_LARGE") return;
+          LimitPayload(detail->limit());
+          chunked_.push_back(result.id);
         },
         options);
     for (; at < which.size(); ++at) results_[which[at]] = status;
   }
 
-  absl::StatusOr<Report> Chunks(size_t i, std::optional<uint64_t> size) {
+  absl::StatusOr<Report> Chunks(size_t i) {
     const Input& input = inputs_[i];
+    const std::optional<uint64_t> size = sizes_[i];
     if (limit_is_known_ && spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
       return absl::FailedPreconditionError(
           absl::StrCat(input.name, " is larger than ", FormatBytes(whole_bytes_max_),
@@ -206,6 +189,8 @@ class ServerCounter {
   std::vector<Input> inputs_;
   const int standard_input_;
   Progress& progress_;
+  std::vector<std::optional<uint64_t>> sizes_;
+  std::vector<size_t> chunked_;
   std::vector<absl::StatusOr<Report>> results_;
   uint64_t whole_bytes_max_ = kSmallBytes;
   uint64_t chunk_bytes_ = kSmallBytes;

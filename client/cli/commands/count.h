@@ -1,6 +1,5 @@
-// Counts inputs in this process or on a server. On a server, Compute counts one small input,
-// ComputeMany counts several, and Accumulate counts, in chunks, those that are large or of unknown
-// size.
+// Counts inputs in this process or on a server. On a server, ComputeMany counts small inputs, and
+// Accumulate counts, in chunks, those that are large or of unknown size.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 
