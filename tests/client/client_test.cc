@@ -27,14 +27,6 @@ TEST(Compute, CountsWhatWasSent) {
   EXPECT_EQ(reply->receipt().backend(), "fake");
 }
 
-TEST(Compute, EmptyPayload) {
-  const FakeServer server;
-  const auto reply = Connect(server)->Compute(v1::Spec(), "");
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->histogram().samples(), 0);
-  EXPECT_EQ(reply->histogram().counts_size(), 256);
-}
-
 TEST(Compute, OverAUnixSocket) {
   const std::string path = TestPath("socket");
   const FakeServer server(Script(), "unix:" + path);
@@ -127,13 +119,6 @@ TEST(Compute, ATimeoutMayBeEndlessOrOver) {
   }
 }
 
-TEST(Compute, OneAttemptMeansOne) {
-  const FakeServer server({.failures = {{grpc::StatusCode::UNAVAILABLE, "down"}}});
-  const auto reply = Connect(server, {.attempts_max = 1})->Compute(v1::Spec(), "abc");
-  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(server.seen().computes, 1);
-}
-
 TEST(Compute, ADeadlineEndsIt) {
   const FakeServer server({.hang = true});
   const auto reply =
@@ -210,12 +195,6 @@ TEST(Compute, RoundRobinUsesBothServersAndLeavesOutTheOneNotReady) {
   EXPECT_GT(two.seen().computes, 0);
 }
 
-TEST(Compute, SendsTheTokenOnLoopback) {
-  const FakeServer server;
-  ASSERT_TRUE(Connect(server, {.bearer_token = "s3cret"})->Compute(v1::Spec(), "abc").ok());
-  EXPECT_EQ(server.seen().authorization, "Bearer s3cret");
-}
-
 TEST(Compute, OneClientServesManyThreads) {
   const FakeServer server;
   const auto client = Connect(server);
@@ -230,13 +209,6 @@ TEST(Compute, OneClientServesManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(good, std::vector<int>(4, 20));
-}
-
-TEST(Describe, Answers) {
-  const FakeServer server;
-  const auto reply = Connect(server)->Describe();
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->version(), "1.2.3");
 }
 
 TEST(Health, TellsEachServicesState) {

@@ -196,70 +196,6 @@ TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
   EXPECT_GT(ShareOfTimeOnOneCore(count), 0.9);
 }
 
-TEST_F(Count, ManyFilesInTheirOrder) {
-  std::vector<std::string> arguments = {"count", "--format", "json"};
-  for (size_t i = 0; i < 50; ++i) {
-    arguments.push_back(TestFile(absl::StrCat(i), Pattern(i == 25 ? size_t{9} << 20 : i * 1000)));
-  }
-  ASSERT_EQ(world_.Run(arguments), 0) << world_.err();
-  const auto json = Json()["histograms"];
-  ASSERT_EQ(json.size(), 50);
-  for (size_t i = 0; i < 50; ++i) {
-    EXPECT_EQ(json[i]["samples"], i == 25 ? size_t{9} << 20 : i * 1000);
-    EXPECT_EQ(json[i]["source"], arguments[3 + i]);
-  }
-}
-
-TEST_F(Count, StandardInput) {
-  const std::string bytes = Pattern(1000000);
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"count", "--format", "json"},
-                                             {"count", "-", "--format", "json"},
-                                             {"-", "--format", "json"},
-                                             {"--bins", "256", "--format=json"},
-                                             {"--format=json"}}) {
-    const Fed fed(world_, bytes);
-    ASSERT_EQ(world_.Run(arguments), 0) << world_.err();
-    EXPECT_EQ(Counts(), Expected(bytes));
-    EXPECT_EQ(Json()["histograms"][0]["source"], "standard input");
-  }
-  const FakeServer server;
-  const Fed fed(world_, bytes);
-  ASSERT_EQ(world_.Run({"compute", "--format", "json", "--server", server.address()}), 0);
-  EXPECT_EQ(Counts(), Expected(bytes));
-}
-
-TEST_F(Count, APipeOfAnyLength) {
-  const std::string bytes = Pattern(3000000);
-  int ends[2] = {};
-  ASSERT_EQ(pipe(ends), 0);
-  std::thread writer([&] {
-    for (size_t at = 0; at < bytes.size();) {
-      const ssize_t step = write(ends[1], bytes.data() + at, bytes.size() - at);
-      ASSERT_GT(step, 0);
-      at += static_cast<size_t>(step);
-    }
-    close(ends[1]);
-  });
-  world_.env().standard_input = ends[0];
-  EXPECT_EQ(world_.Run({"count", "--format", "json"}), 0) << world_.err();
-  writer.join();
-  close(ends[0]);
-  EXPECT_EQ(Counts(), Expected(bytes));
-}
-
-TEST_F(Count, SilentStandardInputAndTheTimeout) {
-  int ends[2] = {};
-  ASSERT_EQ(pipe(ends), 0);
-  world_.env().standard_input = ends[0];
-  EXPECT_EQ(world_.Run({"count", "-", "--timeout", "0.1"}), 1);
-  EXPECT_THAT(world_.err(), HasSubstr("not done within 0.1 s; allow more with --timeout"));
-  EXPECT_EQ(world_.Run({"image", "--timeout", "0.1"}), 1);
-  EXPECT_THAT(world_.err(), HasSubstr("standard input sent nothing before the time was over"));
-  close(ends[0]);
-  close(ends[1]);
-}
-
 TEST_F(Count, AnInputWithoutAnEndAndTheTimeout) {
   world_.env().standard_input = open("/dev/zero", O_RDONLY);
   for (const char* const type : {"u8", "f32"}) {
@@ -355,11 +291,6 @@ TEST_F(Count, AnImageNeedsNoServer) {
   const Fed fed(world_, bytes);
   ASSERT_EQ(world_.Run({"image", "-", "--format", "json"}), 0) << world_.err();
   EXPECT_EQ(Json()["histograms"][1]["counts"][201], 1);
-}
-
-TEST_F(Count, APictureOfAnotherFormatIsToBeConverted) {
-  EXPECT_EQ(world_.Run({"image", TestFile("photo.jpeg", "\xff\xd8\xff\xe0 and so on")}), 1);
-  EXPECT_THAT(world_.err(), HasSubstr("photo.jpeg: not a PGM, PPM or PNG picture; ImageMagick"));
 }
 
 TEST_F(Count, TheOutputsNameSaysItsFormat) {

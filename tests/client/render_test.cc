@@ -17,7 +17,6 @@
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
-#include "forms/options.h"
 #include "tests/client/fake_server.h"
 
 namespace histogram::cli {
@@ -99,17 +98,6 @@ TEST(Text, WidthsCountCharacters) {
   EXPECT_EQ(Truncate("abc", 3), "abc");
   EXPECT_EQ(Wrap({"aaaa", "bbbb", "cccc"}, 13), "  aaaa, bbbb,\n  cccc\n");
   EXPECT_EQ(Wrap({"a", "long enough to break", "c"}, 13), "  a, long\n  enough to\n  break, c\n");
-}
-
-TEST(Text, ParsesNumbers) {
-  EXPECT_EQ(*ParseNumber("-1.5e3"), -1500);
-  for (const char* const bad : {"", "x", "1x", "nan", "inf"}) {
-    EXPECT_FALSE(ParseNumber(bad).ok()) << bad;
-  }
-  EXPECT_THAT(SpecFromText({.quantiles = "0.5,0.9"}, "--")->quantiles(), ElementsAre(0.5, 0.9));
-  for (const char* const bad : {"1,,0", ",", "0.5,x"}) {
-    EXPECT_FALSE(SpecFromText({.quantiles = bad}, "--").ok()) << bad;
-  }
 }
 
 TEST(Labels, AreReadable) {

@@ -53,38 +53,6 @@ std::shared_ptr<grpc::ServerCredentials> ServerCredentials(bool mutual) {
   return grpc::SslServerCredentials(options);
 }
 
-absl::Status Try(const FakeServer& server, const std::optional<TlsOptions>& tls) {
-  const auto client = Client::Connect(server.address(), {.tls = tls, .attempts_max = 1});
-  if (!client.ok()) return client.status();
-  return (*client)->Compute(v1::Spec(), "abc").status();
-}
-
-TEST(Tls, ServesWhoTrustsIt) {
-  const FakeServer server(Script(), "127.0.0.1:0", ServerCredentials(false));
-  EXPECT_EQ(
-      Try(server, TlsOptions{.root_certificates = kCertificate, .server_name = "histogram.test"}),
-      absl::OkStatus());
-}
-
-TEST(Tls, RefusesAWrongNameAnUnknownAuthorityAndPlaintext) {
-  const FakeServer server(Script(), "127.0.0.1:0", ServerCredentials(false));
-  EXPECT_TRUE(absl::IsUnavailable(
-      Try(server, TlsOptions{.root_certificates = kCertificate, .server_name = "other.test"})));
-  EXPECT_TRUE(absl::IsUnavailable(Try(server, TlsOptions{.server_name = "histogram.test"})));
-  EXPECT_TRUE(absl::IsUnavailable(Try(server, std::nullopt)));
-  EXPECT_EQ(server.seen().calls, 0);
-}
-
-TEST(Tls, MutualNeedsTheClientsCertificate) {
-  const FakeServer server(Script(), "127.0.0.1:0", ServerCredentials(true));
-  TlsOptions tls = {.root_certificates = kCertificate, .server_name = "histogram.test"};
-  EXPECT_TRUE(absl::IsUnavailable(Try(server, tls)));
-  EXPECT_EQ(server.seen().calls, 0);
-  tls.certificate_chain = kCertificate;
-  tls.private_key = kKey;
-  EXPECT_EQ(Try(server, tls), absl::OkStatus());
-}
-
 class TlsByTheCommandLine : public ::testing::Test {
  protected:
   // The exit code; what it complains about is in error().
