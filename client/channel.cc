@@ -315,17 +315,16 @@ std::string ServiceConfig(const ConnectOptions& options, bool admin) {
                     "\"histogram.v1.HistogramService\"}");
   }
   if (options.attempts_max > 1) {
-    absl::StrAppend(
-        &json,
-        ",\"methodConfig\":[{\"name\":["
-        "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Compute\"},"
-        "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Describe\"}],"
-        "\"retryPolicy\":{\"maxAttempts\":",
-        options.attempts_max, ",\"initialBackoff\":", JsonSeconds(options.backoff_initial),
-        ",\"maxBackoff\":", JsonSeconds(options.backoff_max),
-        ",\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\","
-        "\"RESOURCE_EXHAUSTED\"]}}],\"retryThrottling\":{\"maxTokens\":",
-        RetryThrottle::kTokens, ",\"tokenRatio\":", 1.0 / RetryThrottle::kPartsOfToken, "}");
+    const std::string often =
+        absl::StrCat("\"retryPolicy\":{\"maxAttempts\":", options.attempts_max,
+                     ",\"initialBackoff\":", JsonSeconds(options.backoff_initial),
+                     ",\"maxBackoff\":", JsonSeconds(options.backoff_max),
+                     ",\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\"");
+    constexpr char kName[] = "{\"service\":\"histogram.v1.HistogramService\",\"method\":";
+    absl::StrAppend(&json, ",\"methodConfig\":[{\"name\":[", kName, "\"Compute\"},", kName,
+                    "\"Describe\"}],", often, ",\"RESOURCE_EXHAUSTED\"]}},{\"name\":[", kName,
+                    "\"ComputeMany\"}],", often,
+                    "]}}],\"retryThrottling\":{\"maxTokens\":10,\"tokenRatio\":0.1}");
   }
   absl::StrAppend(&json, "}");
   return json;

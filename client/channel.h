@@ -7,14 +7,11 @@
 #include <grpcpp/client_context.h>
 #include <histogram/client.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace histogram::client {
@@ -32,9 +29,10 @@ bool IsLocalAddress(const std::string& address);
 bool MayUseProxy(const std::string& address, const ConnectOptions& options);
 absl::Status CheckOptions(const std::string& address, const ConnectOptions& options);
 
-// JSON. Compute and Describe are retried on UNAVAILABLE and RESOURCE_EXHAUSTED. A retry waits for
-// the server's pushback if it sends one; a negative pushback ends the retries. Streams are not
-// retried. While most calls fail, retries stop: they would add to an overload.
+// JSON. Compute and Describe are retried on UNAVAILABLE and RESOURCE_EXHAUSTED, and a ComputeMany
+// without an answer on UNAVAILABLE. A retry waits for the server's pushback if it sends one; a
+// negative pushback ends the retries. While most calls fail, retries stop: they would add to an
+// overload.
 std::string ServiceConfig(const ConnectOptions& options, bool admin);
 
 // These two make all channels of the client. REQUIRES: CheckOptions(address, options).ok().
@@ -57,36 +55,10 @@ inline constexpr size_t kGrpcDescriptors = 8;
 // Opens them, and closes them again. Thread-safe.
 absl::Status CheckDescriptors(size_t wanted);
 
-// Keeps the retries of streams from adding to an overload, as gRPC does for unary calls. A failure
-// takes a token, and a success gives back a part of one. With half of the tokens or fewer nothing
-// is retried. Thread-safe.
-class RetryThrottle {
- public:
-  static constexpr int kTokens = 10;
-  static constexpr int kPartsOfToken = 10;
-
-  // Returns whether to retry what failed.
-  bool Failed() {
-    absl::MutexLock lock(&mutex_);
-    parts_ = std::max(0, parts_ - kPartsOfToken);
-    return parts_ > kTokens * kPartsOfToken / 2;
-  }
-  void Succeeded() {
-    absl::MutexLock lock(&mutex_);
-    parts_ = std::min(kTokens * kPartsOfToken, parts_ + 1);
-  }
-
- private:
-  absl::Mutex mutex_;
-  int parts_ ABSL_GUARDED_BY(mutex_) = kTokens * kPartsOfToken;
-};
-
-// The state that all calls of a Client share. Thread-safe: all but the throttle is immutable after
-// Connect.
+// The state that all calls of a Client share. Immutable after Connect.
 struct Client::Impl {
   ConnectOptions options;
   Channels channels;
-  RetryThrottle stream_retries;
 
   // Sets the options of one call. `deadline` is that of the whole call; absl::InfiniteFuture():
   // none.

@@ -9,8 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/random/random.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/channel.h"
@@ -149,19 +147,6 @@ class ManyCall {
   bool exhausted_ = false;
 };
 
-// The server's wish, if it has one: how long to wait before the stream is opened again; negative:
-// never.
-std::optional<absl::Duration> Pushback(const grpc::ClientContext& context) {
-  const auto& trailers = context.GetServerTrailingMetadata();
-  const auto it = trailers.find("grpc-retry-pushback-ms");
-  if (it == trailers.end()) return std::nullopt;
-  int64_t milliseconds = -1;
-  if (!absl::SimpleAtoi(absl::string_view(it->second.data(), it->second.size()), &milliseconds)) {
-    milliseconds = -1;
-  }
-  return absl::Milliseconds(milliseconds);
-}
-
 }  // namespace
 
 absl::Status Client::ComputeMany(const std::function<std::optional<Item>()>& next,
@@ -169,28 +154,15 @@ absl::Status Client::ComputeMany(const std::function<std::optional<Item>()>& nex
                                  const ManyOptions& options) {
   const absl::Time deadline = absl::Now() + options.call.timeout;
   ManyCall call(next, on_result, options);
-  absl::BitGen random;
-  absl::Duration backoff = impl_->options.backoff_initial;
-  for (int attempt = 1;; ++attempt) {
+  while (true) {
     grpc::ClientContext context;
     impl_->Prepare(context, options.call, deadline);
     const absl::Status status = call.RunStream(impl_->channels.calls, context);
-    if (status.ok() || call.answered_any()) impl_->stream_retries.Succeeded();
     if (status.ok()) return status;
-    const bool may_retry = absl::IsUnavailable(status) && impl_->stream_retries.Failed();
-    if (call.answered_any()) {
-      attempt = 1;
-      backoff = impl_->options.backoff_initial;
-    }
-    const auto pushback = Pushback(context);
-    const absl::Duration wait = pushback.value_or(backoff * absl::Uniform(random, 0.5, 1.0));
-    if (!may_retry || attempt >= impl_->options.attempts_max || wait < absl::ZeroDuration() ||
-        absl::Now() + wait >= deadline) {
-      call.FailPending(status);
-      return status;
-    }
-    absl::SleepFor(wait);
-    backoff = std::min(backoff * 2, impl_->options.backoff_max);
+    // gRPC has retried what has no answer at all, and retries no other stream.
+    if (absl::IsUnavailable(status) && call.answered_any()) continue;
+    call.FailPending(status);
+    return status;
   }
 }
 

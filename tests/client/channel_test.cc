@@ -143,9 +143,12 @@ TEST(ServiceConfig, ABackoffForEverIsStillANumber) {
   EXPECT_EQ(config["methodConfig"][0]["retryPolicy"]["maxBackoff"], "1000000000.000s");
 }
 
-TEST(ServiceConfig, RetriesComputeAndDescribeOnly) {
+TEST(ServiceConfig, RetriesAllButAccumulate) {
   const auto config = nlohmann::json::parse(ServiceConfig({}, false));
-  ASSERT_EQ(config["methodConfig"].size(), 1);
+  ASSERT_EQ(config["methodConfig"].size(), 2);
+  const auto& many = config["methodConfig"][1];
+  EXPECT_EQ(many["name"][0]["method"], "ComputeMany");
+  EXPECT_EQ(many["retryPolicy"]["retryableStatusCodes"], nlohmann::json({"UNAVAILABLE"}));
   const auto& method = config["methodConfig"][0];
   ASSERT_EQ(method["name"].size(), 2);
   EXPECT_EQ(method["name"][0]["method"], "Compute");

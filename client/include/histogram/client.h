@@ -93,6 +93,8 @@ struct ItemResult {
 struct ManyOptions {
   CallOptions call = {};
   // The most payloads, and the most bytes, that are sent and unanswered. One payload may always be.
+  // Before the first answer a stream is tried again only while its bytes are within
+  // ConnectOptions::payload_bytes_max.
   size_t in_flight_max = 32;
   uint64_t in_flight_bytes_max = uint64_t{64} << 20;
 };
