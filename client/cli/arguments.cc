@@ -140,6 +140,24 @@ CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
           ""};
 }
 
+CLI::Validator ByteSize() {
+  return {[](std::string& text) -> std::string {
+            if (text.empty()) return kEmpty;
+            constexpr uint64_t kMost = uint64_t{1} << 30;
+            const std::string given = text;
+            uint64_t bytes = 0;
+            try {
+              CLI::AsSizeValue{/*kb_is_1000=*/false}(text);
+            } catch (const CLI::ValidationError&) {
+              text.clear();
+            }
+            if (absl::SimpleAtoi(text, &bytes) && bytes <= kMost) return "";
+            return absl::StrCat("must be a size of at most 1 GiB, such as 4096 or 64KiB, not \"",
+                                given, "\"");
+          },
+          ""};
+}
+
 CLI::Validator NotEmpty() {
   return {[](std::string& text) { return std::string(text.empty() ? kEmpty : ""); }, ""};
 }

@@ -16,6 +16,8 @@ namespace histogram::cli {
 CLI::Validator PositiveNumber();
 CLI::Validator NonNegativeNumber();
 CLI::Validator WholeNumber(uint64_t least, uint64_t most);
+// 65536, 64KiB or "1 MiB": at most 1 GiB.
+CLI::Validator ByteSize();
 // For Option::check, with such messages.
 CLI::Validator NotEmpty();
 CLI::Validator OneOf(std::vector<std::string> names);

@@ -76,23 +76,26 @@ std::string FormatRate(double per_second) {
                          : FormatCount(static_cast<uint64_t>(std::round(per_second)));
 }
 
+double GigabytesPerSecond(const BenchOptions& options, const LoadResult& result) {
+  return result.requests_per_second() * static_cast<double>(options.load.payload_bytes) / 1e9;
+}
+
 // Whether the client could not begin its requests as they were due.
 bool FellBehind(const BenchOptions& options, const LoadResult& result) {
   return static_cast<double>(result.begun) + 1 <
          0.95 * options.load.rate_per_second * result.seconds;
 }
 
-std::string RenderText(const BenchOptions& options, uint64_t payload_bytes,
-                       const LoadResult& result, size_t columns) {
+std::string RenderText(const BenchOptions& options, const LoadResult& result, size_t columns) {
   const double per_second = result.requests_per_second();
   std::string text = absl::StrFormat("%s requests/s  %.3f GB/s\n", FormatRate(per_second),
-                                     per_second * static_cast<double>(payload_bytes) / 1e9);
+                                     GigabytesPerSecond(options, result));
   const std::string load =
       options.load.rate_per_second > 0
           ? absl::StrFormat("%g requests/s asked for", options.load.rate_per_second)
           : absl::StrCat(options.load.in_flight, " in flight",
                          options.load.connections == 1 ? "" : " on each");
-  absl::StrAppend(&text, options.api, " of ", FormatBytes(payload_bytes), ", ",
+  absl::StrAppend(&text, options.api, " of ", FormatBytes(options.load.payload_bytes), ", ",
                   DistributionOf(options), ", ", options.load.connections,
                   options.load.connections == 1 ? " connection, " : " connections, ", load,
                   absl::StrFormat(", %.1f s\n", result.seconds));
@@ -120,13 +123,12 @@ std::string RenderText(const BenchOptions& options, uint64_t payload_bytes,
   return text;
 }
 
-std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
-                       const LoadResult& result) {
+std::string RenderJson(const BenchOptions& options, const LoadResult& result) {
   const LatencyRecorder& l = result.latency;
   const nlohmann::ordered_json json = {
       {"schema", "histogram-bench/v1"},
       {"api", options.api},
-      {"payload_bytes", payload_bytes},
+      {"payload_bytes", options.load.payload_bytes},
       {"distribution", DistributionOf(options)},
       {"float_bins", options.load.float_bins},
       {"new_ranges", options.load.new_ranges},
@@ -141,7 +143,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"verified", options.load.verify},
       {"interrupted", result.stopped},
       {"requests_per_second", result.requests_per_second()},
-      {"gbps", result.requests_per_second() * static_cast<double>(payload_bytes) / 1e9},
+      {"gbps", GigabytesPerSecond(options, result)},
       {"mean_us", l.mean_ns() / 1e3},
       {"p50_us", Microseconds(l.QuantileNs(0.5))},
       {"p90_us", Microseconds(l.QuantileNs(0.9))},
@@ -187,8 +189,7 @@ class InterruptFlag {
 };
 
 // Whether the server takes such payloads. A server that cannot describe itself is not asked.
-absl::Status AskForLimit(const std::string& payload, uint64_t payload_bytes,
-                         const ServerOptions& server) {
+absl::Status AskForLimit(uint64_t payload_bytes, const ServerOptions& server) {
   ServerOptions bounded = server;
   bounded.timeout_s = std::min(server.timeout_s.value_or(kDescribeSecondsMax), kDescribeSecondsMax);
   const absl::StatusOr<Connection> connection = Connect(bounded);
@@ -204,9 +205,9 @@ absl::Status AskForLimit(const std::string& payload, uint64_t payload_bytes,
   }
   const uint64_t limit = description->limits().payload_bytes_max();
   if (limit == 0 || payload_bytes <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--payload-bytes: ", payload, " is more than the limit of the server at ",
-                   server.server, ", ", FormatBytes(limit), " (", FormatCount(limit), " bytes)"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--payload-bytes: ", FormatBytes(payload_bytes), " is more than the limit of the server at ",
+      server.server, ", ", FormatBytes(limit), " (", FormatCount(limit), " bytes)"));
 }
 
 // What is wrong with the outcome; empty: nothing.
@@ -241,8 +242,9 @@ void AddBench(CLI::App& app, BenchOptions& options) {
            ->footer(kBenchFooter);
   AddChoice(command, "--api", options.api, {"accumulate", "compute", "compute-many"},
             "The call to make (default compute)");
-  AddValue(command, "--payload-bytes", options.payload, "BYTES",
-           "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)");
+  AddValue(command, "--payload-bytes", options.load.payload_bytes, "BYTES",
+           "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)")
+      ->transform(ByteSize());
   CLI::Option* const float_bins = AddValue(command, "--float-bins", options.load.float_bins, "N",
                                            "Samples of f32, normally distributed, into N even bins "
                                            "over -4..4; else bytes, a bin for each value")
@@ -275,16 +277,10 @@ void AddBench(CLI::App& app, BenchOptions& options) {
 }
 
 int RunBench(const BenchOptions& options, const ServerOptions& server, Environment& env) {
-  const std::optional<uint64_t> payload_bytes = ParseByteSize(options.payload);
-  if (!payload_bytes.has_value()) {
-    return UsageError(env, absl::StrCat("--payload-bytes: must be a size of at most 1 GiB, such as "
-                                        "4096 or 64KiB, not \"",
-                                        options.payload, "\""));
-  }
   // The load generator's threads each wait for the connections of their own queue. gRPC reads this
   // when it starts.
   setenv("GRPC_POLL_STRATEGY", "poll,epoll1", 0);
-  if (absl::Status s = AskForLimit(options.payload, *payload_bytes, server); !s.ok()) {
+  if (absl::Status s = AskForLimit(options.load.payload_bytes, server); !s.ok()) {
     return Fail(env, s.message());
   }
   const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(server);
@@ -296,7 +292,6 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
   load.api = options.api == "compute"        ? client::LoadApi::kCompute
              : options.api == "compute-many" ? client::LoadApi::kComputeMany
                                              : client::LoadApi::kAccumulate;
-  load.payload_bytes = *payload_bytes;
   const InterruptFlag interrupt;
   StatusLine line(env.err, env.err_terminal);
   load.stop = [&] {
@@ -320,11 +315,10 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     Fail(env, why + " while warming up: nothing was measured");
     return stopped_code;
   }
-  const int code =
-      Emit(env, options.output.output,
-           options.output.format == "json"
-               ? RenderJson(options, *payload_bytes, *result)
-               : RenderText(options, *payload_bytes, *result, OutputColumns(env, options.output)));
+  const int code = Emit(env, options.output.output,
+                        options.output.format == "json"
+                            ? RenderJson(options, *result)
+                            : RenderText(options, *result, OutputColumns(env, options.output)));
   if (code != kSuccess) return code;
   if (result->stopped) {
     Fail(env,

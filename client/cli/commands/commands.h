@@ -40,8 +40,7 @@ struct HealthOptions {
 
 struct BenchOptions {
   std::string api = "compute";
-  std::string payload = "64KiB";
-  client::LoadOptions load = {};  // all but the server, the API and the size of a payload
+  client::LoadOptions load = {};  // all but the server and the API
   OutputOptions output = {};
 };
 

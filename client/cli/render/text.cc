@@ -2,9 +2,6 @@
 
 #include <array>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -56,25 +53,6 @@ std::string FormatNanoseconds(uint64_t ns) {
   if (ns < 1000000) return absl::StrFormat("%.3g µs", value / 1e3);
   if (ns < 1000000000) return absl::StrFormat("%.3g ms", value / 1e6);
   return absl::StrFormat("%.2f s", value / 1e9);
-}
-
-std::optional<uint64_t> ParseByteSize(absl::string_view text) {
-  constexpr uint64_t kBytesMax = uint64_t{1} << 30;
-  constexpr struct {
-    absl::string_view name;
-    uint64_t bytes;
-  } kUnits[] = {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}};
-  uint64_t unit = 1;
-  absl::string_view number = absl::StripAsciiWhitespace(text);
-  for (const auto& candidate : kUnits) {
-    if (!absl::EndsWithIgnoreCase(number, candidate.name)) continue;
-    unit = candidate.bytes;
-    number = absl::StripAsciiWhitespace(number.substr(0, number.size() - candidate.name.size()));
-    break;
-  }
-  uint64_t count = 0;
-  if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) return std::nullopt;
-  return count * unit;
 }
 
 size_t DisplayWidth(absl::string_view text) {

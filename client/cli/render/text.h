@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,6 @@ std::string FormatRate(double bytes_per_second);      // 1.2 GB/s
 std::string FormatNumber(double number);              // six digits at most, no trailing zeros
 std::string FormatShare(uint64_t part, uint64_t of);  // 12.34 %
 std::string FormatNanoseconds(uint64_t ns);           // 1.23 ms
-
-// "65536", "64KiB", "1 MiB"; nullopt for anything else, and for more than 1 GiB.
-std::optional<uint64_t> ParseByteSize(absl::string_view text);
 
 // The columns that `text` takes. REQUIRES: valid UTF-8 of single-width characters.
 size_t DisplayWidth(absl::string_view text);
