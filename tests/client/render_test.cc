@@ -334,20 +334,10 @@ TEST(Svg, TheAxisSaysWhatIsOnIt) {
   EXPECT_THAT(RenderSvg({widest}), Not(HasSubstr("inf")));
 }
 
-TEST(Svg, ALongSubtitleTakesTwoLinesAtMost) {
+TEST(Svg, ALongSubtitleIsCutOff) {
   Panel panel = PanelOf(ReportOf({}, "a"));
-  for (int facts : {1, 8, 40}) {
-    panel.subtitle =
-        absl::StrJoin(std::vector<std::string>(facts, "quantile 0.25: 1.23457e+300"), ", ");
-    const std::string svg = RenderSvg({panel});
-    size_t lines = 0;
-    for (const std::string& line : Lines(svg)) {
-      if (!absl::StrContains(line, "class=\"subtitle\"")) continue;
-      ++lines;
-      EXPECT_LE(line.size(), 200) << line;
-    }
-    EXPECT_EQ(lines, facts == 1 ? 1 : 2);
-  }
+  panel.subtitle = std::string(200, 'x');
+  EXPECT_THAT(RenderSvg({panel}), HasSubstr(absl::StrCat(">", std::string(109, 'x'), "…<")));
 }
 
 TEST(Svg, AMillionBinsAreDrawnByTheTallest) {

@@ -5,12 +5,10 @@
 #include <functional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -167,19 +165,12 @@ class PanelPainter {
   void Heading() {
     const size_t room = panel_.series.size() > 1 ? 38 : 75;  // beside the legend
     svg_ += TextElement(kLeft, top_ + 38, "title", "start", Truncate(SafeText(panel_.title), room));
-    std::string facts = panel_.subtitle;
-    if (CutsOff()) {
-      absl::StrAppend(&facts, ", cut off above ", FormatCount(static_cast<uint64_t>(most_)),
-                      " (the tallest has ", FormatCount(tallest_), ")");
-    }
-    // Two lines have room; what goes on after them is cut off.
-    std::vector<std::string> lines =
-        absl::StrSplit(Wrap(absl::StrSplit(SafeText(facts), ", "), kSubtitleMax), '\n');
-    if (lines.size() > 3) lines[1] += " ...";
-    for (size_t i = 0; i < std::min<size_t>(lines.size() - 1, 2); ++i) {
-      svg_ += TextElement(kLeft, top_ + 60 + 15 * static_cast<double>(i), "subtitle", "start",
-                          Truncate(absl::StripAsciiWhitespace(lines[i]), kSubtitleMax));
-    }
+    svg_ += TextElement(kLeft, top_ + 60, "subtitle", "start",
+                        Truncate(SafeText(panel_.subtitle), kSubtitleMax));
+    if (!CutsOff()) return;
+    svg_ += TextElement(kLeft, top_ + 75, "subtitle", "start",
+                        absl::StrCat("cut off above ", FormatCount(static_cast<uint64_t>(most_)),
+                                     " (the tallest has ", FormatCount(tallest_), ")"));
   }
 
   void AxisY() {
@@ -301,10 +292,7 @@ Panel PanelOf(const Report& report) {
   if (histogram.above() > 0) facts.push_back(FormatCount(histogram.above()) + " above");
   if (histogram.ignored() > 0) facts.push_back(FormatCount(histogram.ignored()) + " ignored");
   if (histogram.nan() > 0) facts.push_back(FormatCount(histogram.nan()) + " NaN");
-  for (std::string& text : StatisticsTexts(report)) {
-    // The picture has room for the facts and a few numbers; the rest is for the other formats.
-    if (facts.size() < 8) facts.push_back(std::move(text));
-  }
+  for (std::string& text : StatisticsTexts(report)) facts.push_back(std::move(text));
   panel.subtitle = absl::StrJoin(facts, ", ");
   panel.edges = EdgesOf(report);
   if (TypeOf(report.spec) != SampleType::kU8) {
