@@ -15,6 +15,7 @@
 #include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
+#include "client/cli/render/terminal.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
 #include "tests/client/fake_server.h"
@@ -185,6 +186,18 @@ TEST(Table, PutsBinsTogetherWhereThereAreMany) {
   EXPECT_EQ(Lines(RenderTable(report, 80, 4)).size(), 3 + 4 + 3);
   EXPECT_EQ(Lines(RenderTable(report, 80, 1)).size(), 3 + 1 + 3);
   EXPECT_EQ(Lines(RenderTable(report, 80, 0)).size(), 3 + 256 + 2);
+}
+
+TEST(Terminal, IsAsWideAsColumnsSays) {
+  const auto columns_for = [](const char* value) {
+    setenv("COLUMNS", value, 1);
+    const Terminal none = DetectTerminal(-1);
+    unsetenv("COLUMNS");
+    return none.columns;
+  };
+  EXPECT_EQ(columns_for("123"), 123);
+  EXPECT_EQ(columns_for("3"), 20);
+  for (const char* const bad : {"", "0", "-5", "x"}) EXPECT_EQ(columns_for(bad), 80) << bad;
 }
 
 TEST(Json, HasTheSchemaAndTheEdges) {

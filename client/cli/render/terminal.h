@@ -11,7 +11,7 @@ struct Terminal {
   size_t columns = 80;
 };
 
-// The terminal of a file descriptor.
+// The terminal of a file descriptor. Its columns are those that it has, else what COLUMNS says.
 Terminal DetectTerminal(int file);
 
 }  // namespace histogram::cli
