@@ -25,10 +25,7 @@ TEST(CheckAddress, TakesWhatGrpcTakes) {
 
 TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
   for (const char* const address : {"",
-                                    "host",
                                     "host:",
-                                    ":1",
-                                    "host:0",
                                     "host:65536",
                                     "host:http",
                                     "host:+1",
@@ -43,10 +40,8 @@ TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
                                     "[::1]:",
                                     "[]:1",
                                     "[host]:1",
-                                    "http://host:80",
                                     "https://host",
                                     "grpc://host:1",
-                                    "unix:",
                                     "unix-abstract:",
                                     "unix:///",
                                     "unix://x",

@@ -133,15 +133,6 @@ TEST(Compute, ALieIsNotHandedOut) {
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("add up to 4 of 3"));
 }
 
-TEST(Compute, NoServer) {
-  std::string address;
-  { address = FakeServer().address(); }
-  const auto client = Client::Connect(address, {.backoff_initial = absl::Milliseconds(1)});
-  const auto reply = (*client)->Compute(v1::Spec(), "abc");
-  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_FALSE(ErrorDetail(reply.status()).has_value());
-}
-
 // gRPC 1.51 crashed here when its channels shared their failed connections.
 TEST(Compute, NoServerManyTimesAndFromSeveralClients) {
   std::string address;

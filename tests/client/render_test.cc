@@ -236,53 +236,6 @@ TEST(Csv, AddsUpAndQuotes) {
             "\"a,\"\"b\",ignored,,,1\n");
 }
 
-// The tags of a document match, its attributes are quoted, its text is escaped.
-std::string CheckXml(const std::string& xml) {
-  std::vector<std::string> open;
-  for (size_t at = 0; at < xml.size();) {
-    if (xml[at] == '>') return absl::StrCat("stray > at ", at);
-    if (xml[at] == '&') {
-      const size_t end = xml.find(';', at);
-      if (end == std::string::npos || end - at > 6) return absl::StrCat("stray & at ", at);
-    }
-    if (xml[at] != '<') {
-      ++at;
-      continue;
-    }
-    const size_t end = xml.find('>', at);
-    if (end == std::string::npos) return "a tag does not end";
-    const std::string tag = xml.substr(at + 1, end - at - 1);
-    at = end + 1;
-    if (tag.find('<') != std::string::npos) return "< in a tag: " + tag;
-    if (tag[0] == '?') continue;
-    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0) return "quotes: " + tag;
-    const std::string name =
-        tag.substr(tag[0] == '/' ? 1 : 0, tag.find_first_of(" /", 1) - (tag[0] == '/' ? 1 : 0));
-    if (tag[0] == '/') {
-      if (open.empty() || open.back() != tag.substr(1)) return "not open: " + tag;
-      open.pop_back();
-    } else if (tag.back() != '/') {
-      open.push_back(name);
-    }
-  }
-  return open.empty() ? "" : "still open: " + open.back();
-}
-
-TEST(Svg, IsWellFormed) {
-  v1::Spec spec;
-  spec.set_statistics(true);
-  for (const std::string& name : {std::string("plain"), std::string("<&>\"'\x01\xff")}) {
-    for (const std::string& bytes : {std::string(), std::string("a"), AllBytes()}) {
-      const std::string svg = RenderSvg({PanelOf(ReportOf(spec, bytes, name)),
-                                         PanelOf(ReportOf(Alphabet('a', 26, 6), bytes, name)),
-                                         PanelOf(ReportOf(Even(1000, -5, 300), bytes, name))});
-      EXPECT_EQ(CheckXml(svg), "");
-      EXPECT_THAT(svg, Not(HasSubstr("nan")));
-      EXPECT_THAT(svg, Not(HasSubstr("inf")));
-    }
-  }
-}
-
 // Where each bar of a picture of one series begins and ends.
 std::vector<std::pair<double, double>> Bars(const std::string& svg) {
   std::vector<std::pair<double, double>> bars;

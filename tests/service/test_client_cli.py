@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -355,6 +356,17 @@ def test_a_colour_picture(run, tmp_path):
         assert entries[name]["source"] == f"{file}: {name}"
         check_json(entries[name], samples[index::3].tobytes(), pb.Spec())
     assert b"<svg" in run("image", file, "--format", "svg").stdout and b"red" in run("image", file).stdout
+
+
+def test_svg_is_well_formed(histogram, tmp_path):
+    for name in (b"plain", b"<&>\"'\x01\xff"):
+        file = tmp_path / os.fsdecode(name)
+        for data in (b"", b"a", bytes(range(256))):
+            file.write_bytes(data)
+            for options in (("--statistics",), ("--alphabet", "a:26:6"), ("--bins", 1000, "--range", "-5:300")):
+                svg = histogram("count", file, file, "--format", "svg", *options).stdout
+                assert ElementTree.fromstring(svg).get("role") == "img"
+                assert b"nan" not in svg and b"inf" not in svg
 
 
 def test_help_fits_80_columns(histogram):
