@@ -26,7 +26,6 @@ namespace {
 
 using client::FakeServer;
 using client::Pattern;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
@@ -86,7 +85,7 @@ TEST_F(Count, AFileAloneIsCounted) {
               HasSubstr("no file or command is named \"cuont\"; did you mean count?"));
 }
 
-TEST_F(Count, AFileOrAPipeAloneIsCounted) {
+TEST_F(Count, AFileAtStandardInputAloneIsCounted) {
   {
     const Fed fed(world_, "hello");
     EXPECT_EQ(world_.Run({}), 0) << world_.err();
@@ -94,14 +93,6 @@ TEST_F(Count, AFileOrAPipeAloneIsCounted) {
     EXPECT_EQ(world_.Run({"--version"}), 0);
     EXPECT_THAT(world_.out(), Not(HasSubstr("standard input")));
   }
-  int ends[2] = {};
-  ASSERT_EQ(pipe(ends), 0);
-  ASSERT_EQ(write(ends[1], "abc", 3), 3);
-  close(ends[1]);
-  world_.env().standard_input = ends[0];
-  EXPECT_EQ(world_.Run({}), 0) << world_.err();
-  EXPECT_THAT(world_.out(), HasSubstr("standard input: 3 bytes, "));
-  close(ends[0]);
   // A program without a terminal often has this one, and nobody means it to be counted.
   world_.env().standard_input = open("/dev/null", O_RDONLY);
   EXPECT_EQ(world_.Run({}), 2);
@@ -286,11 +277,12 @@ TEST_F(Count, AnImageNeedsNoServer) {
   const std::string bytes = "P3 4 1 255  0 0 0  9 9 9  200 201 202  255 255 255";
   const std::string file = TestFile("in.ppm", bytes);
   ASSERT_EQ(world_.Run({"image", file}), 0) << world_.err();
-  EXPECT_THAT(world_.out(), AllOf(HasSubstr("Otsu's threshold of luminance is 9"),
-                                  HasSubstr("scalar in process")));
+  EXPECT_THAT(world_.out(), HasSubstr("scalar in process"));
   const Fed fed(world_, bytes);
   ASSERT_EQ(world_.Run({"image", "-", "--format", "json"}), 0) << world_.err();
   EXPECT_EQ(Json()["histograms"][1]["counts"][201], 1);
+  EXPECT_EQ(Json()["histograms"][3]["channel"], "luminance");
+  EXPECT_EQ(Json()["otsu_threshold"], 9);
 }
 
 TEST_F(Count, TheOutputsNameSaysItsFormat) {
@@ -312,8 +304,6 @@ TEST_F(Count, TheOutputsNameSaysItsFormat) {
   EXPECT_EQ(world_.Run({"count", file, "--output", TestPath("b.PNG")}), 2);
   EXPECT_NE(access(TestPath("b.PNG").c_str(), F_OK), 0);
   EXPECT_EQ(world_.Run({"count", file, "--output", "x.csv", "--statistics"}), 2);
-  EXPECT_EQ(world_.Run({"describe", "--output", "x.svg"}), 2);
-  EXPECT_THAT(world_.err(), HasSubstr("--output: its format must be table or json, not \"svg\""));
 }
 
 TEST_F(Count, ADashAsOutputIsStandardOutput) {

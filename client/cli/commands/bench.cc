@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -167,26 +168,7 @@ std::string ProgressText(const LoadResult& progress) {
   return line;
 }
 
-// While one lives, the first Ctrl-C only sets a flag, and a second one ends the process as ever.
-class InterruptFlag {
- public:
-  InterruptFlag() {
-    flag = 0;
-    struct sigaction action = {};
-    action.sa_handler = [](int) { flag = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~InterruptFlag() { sigaction(SIGINT, &before_, nullptr); }
-  InterruptFlag(const InterruptFlag&) = delete;
-  InterruptFlag& operator=(const InterruptFlag&) = delete;
-
-  bool raised() const { return flag != 0; }
-
- private:
-  static inline volatile std::sig_atomic_t flag = 0;
-  struct sigaction before_ = {};
-};
+volatile std::sig_atomic_t interrupted = 0;
 
 // Whether the server takes such payloads. A server that cannot describe itself is not asked.
 absl::Status AskForLimit(uint64_t payload_bytes, const ServerOptions& server) {
@@ -292,11 +274,17 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
   load.api = options.api == "compute"        ? client::LoadApi::kCompute
              : options.api == "compute-many" ? client::LoadApi::kComputeMany
                                              : client::LoadApi::kAccumulate;
-  const InterruptFlag interrupt;
+  // The first Ctrl-C only sets a flag, and a second one ends the process as ever.
+  interrupted = 0;
+  std::signal(SIGINT, [](int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+  });
+  const absl::Cleanup as_ever = [] { std::signal(SIGINT, SIG_DFL); };
   StatusLine line(env.err, env.err_terminal);
   load.stop = [&] {
-    if (interrupt.raised()) line.Show("waiting for the answers under way; Ctrl-C: give up");
-    return interrupt.raised();
+    if (interrupted != 0) line.Show("waiting for the answers under way; Ctrl-C: give up");
+    return interrupted != 0;
   };
   load.on_progress = [&](const LoadResult& progress) { line.Show(ProgressText(progress)); };
   line.Show("warming up");
@@ -306,11 +294,11 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     return UsageError(env, result.status().message());
   }
   if (!result.ok()) return Fail(env, Explain(result.status(), server));
-  const std::string why = interrupt.raised()
+  const std::string why = interrupted != 0
                               ? "interrupted"
                               : absl::StrFormat("--timeout ended it, %g s after its begin,",
                                                 server.timeout_s.value_or(0));
-  const int stopped_code = interrupt.raised() ? kInterrupted : kFailure;
+  const int stopped_code = interrupted != 0 ? kInterrupted : kFailure;
   if (result->stopped && result->seconds == 0) {
     Fail(env, why + " while warming up: nothing was measured");
     return stopped_code;

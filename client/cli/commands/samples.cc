@@ -163,8 +163,7 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
   std::optional<SampleType> type;
   uint64_t skipped = 0;
   if (npy || zip) {
-    // The header's length is in the first 12 bytes.
-    if (absl::Status status = read_to(zip ? 256 : 12); !status.ok()) return status;
+    if (absl::Status status = read_to(zip ? 256 : kNpyHeaderMax); !status.ok()) return status;
     if (zip && !typed && (npy || absl::StrContains(start, ".npy"))) {
       return Named(input, "it is a .npz archive; unpack it, and count the .npy files in it");
     }
@@ -180,11 +179,6 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
     input.looks_like_numbers = LooksLikeNumbers(start);
   }
   if (npy) {
-    const size_t length = start.size() > 6 && start[6] == 1 ? 10 : 12;
-    if (start.size() == 12) {
-      const uint64_t end = length + ReadNumber(absl::string_view(start).substr(8, length - 8));
-      if (absl::Status s = read_to(std::min<uint64_t>(end, kNpyHeaderMax)); !s.ok()) return s;
-    }
     const auto header = ParseNpyHeader(start);
     if (!header.ok()) return Named(input, header.status().message());
     type = header->type;
@@ -228,11 +222,6 @@ absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, doubl
     if (*bytes < room) break;
   }
   return absl::OkStatus();
-}
-
-// A bin between two numbers, rounded to the type.
-Result<histogram::Binning> Rounded(SampleType type, double lower, double upper) {
-  return histogram::Binning::EvenIn({.arithmetic = type, .edges = type}, 1, lower, upper);
 }
 
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double. They are
@@ -335,7 +324,8 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
   if (least > greatest) {
     least = 0;
     greatest = 1;
-  } else if (const auto around = Rounded(type, least - 0.5, greatest + 0.5);
+  } else if (const auto around = histogram::Binning::EvenIn({.arithmetic = type, .edges = type}, 1,
+                                                            least - 0.5, greatest + 0.5);
              narrow && least == greatest && around.ok()) {
     least = around->edge(0);
     greatest = around->edge(1);
