@@ -1,7 +1,6 @@
 #include <grpcpp/client_context.h>
 #include <histogram/client.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>

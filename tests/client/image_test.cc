@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 namespace histogram::cli {
 namespace {
 

@@ -1,6 +1,5 @@
 #include "client/cli/picture/image.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>

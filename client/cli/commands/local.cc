@@ -25,7 +25,6 @@
 #include "absl/time/clock.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/files.h"
-#include "client/cli/render/text.h"
 
 namespace histogram::cli {
 namespace {

@@ -9,7 +9,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "client/cli/commands/number_list.h"
 #include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
