@@ -15,14 +15,10 @@ namespace {
 const ValueCounts kNothing{};
 
 // One message, one reply, as gRPC's asynchronous interface has them: gRPC says nothing of the call
-// before its message is whole. Deletes itself.
+// before its message is whole.
 class UnaryCall : public server::ServedCall {
  protected:
-  explicit UnaryCall(server::EventLoop& loop) : ServedCall(loop) {}
-
-  void OnCancel() override {}
-  void OnDone() override { delete this; }
-  void OnShutdown() override { delete this; }
+  using ServedCall::ServedCall;
 
   template <typename Ask>
   void Await(Ask&& ask) {
@@ -49,7 +45,7 @@ class UnarySink final : public UnaryCall {
 
  private:
   void AwaitNext() override { new UnarySink(sink_, loop()); }
-  void OnCall() override {
+  void OnHeaders() override {
     if (!sink_.touch()) return Reply(sink_.prepared());
     const auto message = server::TakeMessage(request());
     if (message == nullptr || !ParseComputeRequest(message->fragments, message->parsed).ok()) {
@@ -79,8 +75,6 @@ class StreamSink final : public server::StreamCall {
   void AwaitNext() override { new StreamSink(sink_, loop(), accumulate_); }
   void OnHeaders() override { StartRead(&incoming_); }
   void OnCancel() override { gone_ = true; }
-  void OnDone() override { delete this; }
-  void OnShutdown() override { delete this; }
 
   void OnReadDone(bool ok) override {
     if (finished_) return;
@@ -162,7 +156,7 @@ class DescribeSink final : public UnaryCall {
 
  private:
   void AwaitNext() override { new DescribeSink(sink_, loop()); }
-  void OnCall() override { ReplyError({grpc::StatusCode::UNIMPLEMENTED, "this is a sink"}); }
+  void OnHeaders() override { ReplyError({grpc::StatusCode::UNIMPLEMENTED, "this is a sink"}); }
 
   QueueSink& sink_;
 };

@@ -17,15 +17,15 @@
 
 namespace histogram::server {
 
-// The common part of both kinds. The object belongs to itself: from Await on it lives until OnDone,
-// or OnShutdown if no client came.
+// The common part of both kinds. The object is made with new and belongs to itself: from Await on
+// it lives until OnDone, or until the server is shut down if no client came.
 class ServedCall {
  public:
   ServedCall(const ServedCall&) = delete;
   ServedCall& operator=(const ServedCall&) = delete;
 
  protected:
-  explicit ServedCall(EventLoop& loop) : loop_(loop) {
+  explicit ServedCall(EventLoop& loop) : loop_(loop), memory_(loop.guarded()) {
     context_.AsyncNotifyWhenDone(over_.tag());
     loop.CallBegun();
   }
@@ -33,37 +33,39 @@ class ServedCall {
 
   // Awaits another call of the same method in the same loop, since this one has its client now.
   virtual void AwaitNext() = 0;
-  // A client has called.
-  virtual void OnCall() = 0;
+  // A client has called: its headers are there.
+  virtual void OnHeaders() = 0;
   // The client cancelled, went away, or its deadline passed. At most once; not after OnDone.
-  virtual void OnCancel() = 0;
-  // The call is over, and gRPC is done with all of it; ends the object.
-  virtual void OnDone() = 0;
-  // The server was shut down before a client called; ends the object.
-  virtual void OnShutdown() = 0;
+  virtual void OnCancel() {}
+  // The call is over, and gRPC is done with all of it. The object goes next.
+  virtual void OnDone() {}
 
   // The call does not end before Release: an operation of gRPC is under way, or work for the call
   // on another thread. The object may be gone when Release returns.
   void Hold() { ++holds_; }
   void Release() {
-    if (--holds_ == 0) End(&ServedCall::OnDone);
+    if (--holds_ > 0) return;
+    OnDone();
+    End();
   }
 
   grpc::ServerContext& context() { return context_; }
   EventLoop& loop() { return loop_; }
+  CallGuard::Call& memory() { return memory_; }
   void* arrived_tag() { return arrived_.tag(); }
   void* finished_tag() { return finished_.tag(); }
 
  private:
   void Arrived(bool ok) {
-    if (!ok) return End(&ServedCall::OnShutdown);
+    if (!ok) return End();
     AwaitNext();
-    OnCall();
+    memory_.Join(context_);
+    OnHeaders();
   }
-  // The object is gone after `how`; the loop may go once it knows.
-  void End(void (ServedCall::*how)()) {
+  // The loop may go once it knows.
+  void End() {
     EventLoop& loop = loop_;
-    (this->*how)();
+    delete this;
     loop.CallEnded();
   }
   void Finished(bool) { Release(); }
@@ -74,16 +76,17 @@ class ServedCall {
 
   EventLoop& loop_;
   grpc::ServerContext context_;
+  CallGuard::Call memory_;
   MemberEvent<ServedCall, &ServedCall::Arrived> arrived_{*this};
   MemberEvent<ServedCall, &ServedCall::Finished> finished_{*this};
   MemberEvent<ServedCall, &ServedCall::Over> over_{*this};
   int holds_ = 2;  // until it is finished, and until it is over
 };
 
-// One message, one reply. Made with new; deletes itself at its end.
+// One message, one reply.
 class UnaryCall : public ServedCall {
  protected:
-  explicit UnaryCall(EventLoop& loop) : ServedCall(loop), memory_(loop.guarded()) {}
+  using ServedCall::ServedCall;
 
   // `ask` asks gRPC for a call of the method: a Request... function of a service.
   template <typename Ask>
@@ -91,8 +94,8 @@ class UnaryCall : public ServedCall {
     ask(&context(), &responder_, &loop().events(), &loop().events(), arrived_tag());
   }
 
-  // The client's headers are there. Calls Receive, or else ReplyError.
-  virtual void OnHeaders() { Receive(); }
+  // Calls Receive, or else ReplyError.
+  void OnHeaders() override { Receive(); }
   // The message is there; after Receive.
   virtual void OnMessage() = 0;
   // It will not come: the client cancelled, went away or sent none. Ends with ReplyError.
@@ -100,17 +103,12 @@ class UnaryCall : public ServedCall {
     ReplyError({grpc::StatusCode::INVALID_ARGUMENT, "the call has no message"});
   }
 
-  void OnCancel() override {}
-  void OnDone() override { delete this; }
-  void OnShutdown() override { delete this; }
-
   void Receive() {
-    memory_.Receiving();
+    memory().Receiving();
     Hold();
     request_.Start(context(), read_.tag());
   }
   grpc::ByteBuffer& request() { return request_.message(); }
-  CallGuard::Call& memory() { return memory_; }
   // Exactly one of them is called, once. The object may be gone when it returns.
   void Reply(const grpc::ByteBuffer& reply) {
     responder_.Finish(reply, grpc::Status::OK, finished_tag());
@@ -120,17 +118,12 @@ class UnaryCall : public ServedCall {
   }
 
  private:
-  void OnCall() final {
-    memory_.Join(context());
-    OnHeaders();
-  }
   void Read(bool ok) {
-    memory_.Received();
+    memory().Received();
     ok ? OnMessage() : OnNoMessage();
     Release();
   }
 
-  CallGuard::Call memory_;
   MessageRead request_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_{&context()};
   MemberEvent<UnaryCall, &UnaryCall::Read> read_{*this};
@@ -140,7 +133,7 @@ class UnaryCall : public ServedCall {
 // not beside a write. gRPC calls none of them back from within.
 class StreamCall : public ServedCall {
  protected:
-  explicit StreamCall(EventLoop& loop) : ServedCall(loop), memory_(loop.guarded()) {}
+  using ServedCall::ServedCall;
 
   // As UnaryCall::Await.
   template <typename Ask>
@@ -148,16 +141,13 @@ class StreamCall : public ServedCall {
     ask(&context(), &stream_, &loop().events(), &loop().events(), arrived_tag());
   }
 
-  // A client has called.
-  virtual void OnHeaders() = 0;
   // `ok` is false where no more messages come.
   virtual void OnReadDone(bool ok) = 0;
   // `ok` is false where the client is gone.
   virtual void OnWriteDone(bool ok) = 0;
 
-  CallGuard::Call& memory() { return memory_; }
   void StartRead(grpc::ByteBuffer* message) {
-    memory_.Receiving();
+    memory().Receiving();
     Hold();
     stream_.Read(message, read_.tag());
   }
@@ -169,12 +159,8 @@ class StreamCall : public ServedCall {
   void Finish(const grpc::Status& status) { stream_.Finish(status, finished_tag()); }
 
  private:
-  void OnCall() final {
-    memory_.Join(context());
-    OnHeaders();
-  }
   void Read(bool ok) {
-    memory_.Received();
+    memory().Received();
     OnReadDone(ok);
     Release();
   }
@@ -183,7 +169,6 @@ class StreamCall : public ServedCall {
     Release();
   }
 
-  CallGuard::Call memory_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{&context()};
   MemberEvent<StreamCall, &StreamCall::Read> read_{*this};
   MemberEvent<StreamCall, &StreamCall::Written> written_{*this};

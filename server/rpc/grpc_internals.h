@@ -103,7 +103,6 @@ class RawService : public grpc::Service {
     RequestAsyncBidiStreaming(method, context, stream, calls, arrivals, tag);
   }
 
- protected:
   // The first method has index 0, the next 1. `path` is "/package.Service/Method". gRPC sees all of
   // them as streams, unary ones too: on the wire both are the same, and gRPC shows a stream from
   // its headers on.

@@ -20,24 +20,14 @@
 namespace histogram::server {
 namespace {
 
-class AccumulateStream;
-
-// One chunk on its way through the batcher. Chunks are reused.
-struct Chunk final : LoopJob, Posted {
-  explicit Chunk(AccumulateStream& its_stream) : stream(its_stream) {}
+struct Chunk final : StreamJob {
+  using StreamJob::StreamJob;
   void Done(const absl::Status& status) override;  // from the batcher, by any thread
-  void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) override;  // from the intake
-  void Run() override;                                                     // from the loop
 
-  AccumulateStream& stream;
   bool snapshot = false;
-  uint64_t reply_bytes = 0;  // held for the snapshot
-  QuotaCharge quota;
-  bool waited = false;         // for room in the queue
   bool counted = false;        // or never will be, as `result` says
   std::vector<Tally> tallies;  // of its samples, once counted
   TimeNs counted_at = 0;
-  absl::Status result;
 };
 
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
@@ -45,8 +35,8 @@ struct Chunk final : LoopJob, Posted {
 // happens when, AccumulateState decides.
 class AccumulateStream final : public ServedStream {
  public:
-  AccumulateStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : ServedStream(service, methods, loop, Method::kAccumulate) {}
+  AccumulateStream(ServiceContext& service, EventLoop& loop)
+      : ServedStream(service, loop, Method::kAccumulate) {}
 
   void Drain() override {
     time_.Ended(service_.clock.Now());
@@ -55,15 +45,12 @@ class AccumulateStream final : public ServedStream {
 
   // A chunk is counted, or never will be. On any thread.
   void ChunkDone(Chunk& chunk, const absl::Status& status) {
-    Check(chunk, status);
+    OnCounted(chunk, status);
     loop().Post(chunk);
   }
-  void ChunkEntered(Chunk& chunk, const absl::StatusOr<Batcher::Outcome>& outcome);
-  void ChunkReturned(Chunk& chunk);
 
  private:
   // From gRPC.
-  void AwaitNext() override { AwaitAccumulate(service_, methods_, loop()); }
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -83,9 +70,9 @@ class AccumulateStream final : public ServedStream {
   // Counts a message that has arrived, unless its caller's quota makes it wait.
   void Take(std::shared_ptr<ReceivedMessage> message, TimeNs now);
   Chunk& Append(std::shared_ptr<ReceivedMessage> message);
-  void Count(Chunk& chunk);
   // Recounts a chunk that was picked for it, and lets go of its payload.
-  void Check(Chunk& chunk, const absl::Status& status);
+  void OnCounted(StreamJob& job, const absl::Status& status) override;
+  void OnReturned(StreamJob& job) override;
   void Counted(Chunk& chunk);
   void AddUp(Chunk& chunk);
   // Replies with the total of all chunks that were added up. `bytes`: what is held for it.
@@ -102,21 +89,15 @@ class AccumulateStream final : public ServedStream {
   TimeNs replied_at_ = 0;               // when the last reply was made
   std::optional<uint64_t> took_ns_;     // from the last message to the answer
   std::shared_ptr<const Query> query_;  // of the first message
-  std::vector<std::unique_ptr<Chunk>> chunks_;
-  std::vector<Chunk*> free_chunks_;
-  std::deque<Chunk*> open_chunks_;  // not yet added up, in order of arrival
+  std::deque<Chunk*> open_chunks_;      // not yet added up, in order of arrival
   Total total_;
   Answer answer_;
   absl::Status error_;  // ends the stream
 };
 
-void Chunk::Done(const absl::Status& status) { stream.ChunkDone(*this, status); }
-
-void Chunk::Entered(const absl::StatusOr<Batcher::Outcome>& outcome) {
-  stream.ChunkEntered(*this, outcome);
+void Chunk::Done(const absl::Status& status) {
+  static_cast<AccumulateStream&>(stream).ChunkDone(*this, status);
 }
-
-void Chunk::Run() { stream.ChunkReturned(*this); }
 
 void AccumulateStream::Perform(const StreamActions& actions) {
   if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);
@@ -138,7 +119,7 @@ void AccumulateStream::End(StreamEnd end) {
 void AccumulateStream::Fail(absl::Status status, StreamEvent event) {
   Answered(service_.clock.Now());
   if (error_.ok()) error_ = std::move(status);
-  for (const auto& chunk : chunks_) chunk->cancelled.store(true, std::memory_order_relaxed);
+  CancelJobs();
   Step(event);
 }
 
@@ -184,16 +165,11 @@ void AccumulateStream::Take(std::shared_ptr<ReceivedMessage> message, TimeNs now
   chunk.quota = quota;
   StepWith(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
            chunk.bytes);
-  Count(chunk);
+  if (!Submit(chunk)) Step(StreamEvent::kHandled);
 }
 
 Chunk& AccumulateStream::Append(std::shared_ptr<ReceivedMessage> message) {
-  if (free_chunks_.empty()) {
-    chunks_.push_back(std::make_unique<Chunk>(*this));
-    free_chunks_.push_back(chunks_.back().get());
-  }
-  Chunk& chunk = *free_chunks_.back();
-  free_chunks_.pop_back();
+  auto& chunk = AcquireJob<Chunk>();
   chunk.snapshot = message->parsed.snapshot;
   FillJob(message->parsed, message, query_, deadline_, chunk, /*adds_up=*/true);
   chunk.caller = fairness_id_;
@@ -204,29 +180,8 @@ Chunk& AccumulateStream::Append(std::shared_ptr<ReceivedMessage> message) {
   return chunk;
 }
 
-void AccumulateStream::Count(Chunk& chunk) {
-  chunk.for_lane = loop().HandOver(chunk.bytes);
-  Hold();  // until the chunk has returned
-  // A full queue makes the chunk wait, and with it the stream.
-  if (IntakeOf(service_, loop()).Take(chunk, Batcher::WhenFull::kWait)) {
-    Check(chunk, absl::OkStatus());
-    return ChunkReturned(chunk);
-  }
-  Step(StreamEvent::kHandled);
-}
-
-void AccumulateStream::ChunkEntered(Chunk& chunk, const absl::StatusOr<Batcher::Outcome>& outcome) {
-  if (outcome.ok()) {
-    chunk.waited = true;
-    return Step(StreamEvent::kWaits);
-  }
-  chunk.quota.GiveBack(caller_);
-  ObserveRefusal(service_.observer, outcome.status());
-  Check(chunk, outcome.status());
-  ChunkReturned(chunk);
-}
-
-void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
+void AccumulateStream::OnCounted(StreamJob& job, const absl::Status& status) {
+  auto& chunk = static_cast<Chunk&>(job);
   chunk.result = status;
   if (status.ok()) {
     chunk.result = Recount(service_.verifier, chunk);
@@ -238,12 +193,10 @@ void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
   chunk.counted_at = service_.clock.Now();
 }
 
-void AccumulateStream::ChunkReturned(Chunk& chunk) {
-  if (chunk.for_lane) loop().HandedBack();
-  Counted(chunk);
+void AccumulateStream::OnReturned(StreamJob& job) {
+  Counted(static_cast<Chunk&>(job));
   // Wakes the stream: a slot is free, or the chunk's result can be used.
-  Step(std::exchange(chunk.waited, false) ? StreamEvent::kRoom : StreamEvent::kHandled);
-  Release();
+  Step(std::exchange(job.waited, false) ? StreamEvent::kRoom : StreamEvent::kHandled);
 }
 
 void AccumulateStream::Counted(Chunk& chunk) {
@@ -256,7 +209,7 @@ void AccumulateStream::Counted(Chunk& chunk) {
     AddUp(oldest);
     oldest.ForgetCounts();
     oldest.tallies.clear();
-    free_chunks_.push_back(&oldest);
+    FreeJob(oldest);
   }
   if (open_chunks_.empty() && state_.facts().open()) {
     time_.Waits(std::max(last, replied_at_));
@@ -310,8 +263,8 @@ void AccumulateStream::OnCancel() {
 
 }  // namespace
 
-void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<AccumulateStream>(service, methods, loop)->Await();
+void AwaitAccumulate(ServiceContext& service, EventLoop& loop) {
+  new AccumulateStream(service, loop);  // deletes itself
 }
 
 }  // namespace histogram::server

@@ -15,9 +15,10 @@ namespace {
 // gRPC's call, the batcher's job, and what is posted to the loop once the job is done elsewhere.
 class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
  public:
-  ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : UnaryCall(loop), service_(service), methods_(methods) {
-    Await([&](auto... arguments) { methods.Request(Method::kCompute, arguments...); });
+  ComputeCall(ServiceContext& service, EventLoop& loop) : UnaryCall(loop), service_(service) {
+    Await([&](auto... arguments) {
+      service.methods.Request(static_cast<int>(Method::kCompute), arguments...);
+    });
   }
 
   // From the batcher, by any thread.
@@ -45,10 +46,10 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
   }
 
  private:
-  void AwaitNext() override { AwaitCompute(service_, methods_, loop()); }
+  void AwaitNext() override { AwaitCompute(service_, loop()); }
 
   void OnHeaders() override {
-    service_.open_calls.Add(0, 1);
+    service_.open.Add(ServiceContext::kCalls, 1);
     status_ = IdentifyCaller(service_, context(), caller_info_);
     if (!status_.ok()) {
       started_at_ = service_.clock.Now();
@@ -64,7 +65,7 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
     status_ = Admit();
     if (!status_.ok()) return Refuse();
     for_lane = loop().HandOver(bytes);
-    if (IntakeOf(service_, loop()).Take(*this, Batcher::WhenFull::kRefuse)) Run();
+    if (ContextOf(service_, loop()).intake.Take(*this, Batcher::WhenFull::kRefuse)) Run();
   }
 
   void OnNoMessage() override {
@@ -94,8 +95,7 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
     }
     ReportCall(service_, caller_info_, Method::kCompute, status_, bytes,
                static_cast<uint64_t>(sent_at_ - started_at_));
-    service_.open_calls.Add(0, -uint64_t{1});
-    UnaryCall::OnDone();
+    service_.open.Add(ServiceContext::kCalls, -uint64_t{1});
   }
 
   absl::Status Admit() {
@@ -141,7 +141,6 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
   }
 
   ServiceContext& service_;
-  Methods& methods_;
   TimeNs started_at_ = 0;
   TimeNs reply_at_ = 0;
   TimeNs sent_at_ = 0;
@@ -156,8 +155,8 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
 
 }  // namespace
 
-void AwaitCompute(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  new ComputeCall(service, methods, loop);  // deletes itself
+void AwaitCompute(ServiceContext& service, EventLoop& loop) {
+  new ComputeCall(service, loop);  // deletes itself
 }
 
 }  // namespace histogram::server

@@ -15,33 +15,24 @@
 namespace histogram::server {
 namespace {
 
-class ComputeManyStream;
-
-// One payload of the stream. Items are reused: a stream has at most kStreamPayloadsMax of them.
-struct Item final : LoopJob, Posted {
-  explicit Item(ComputeManyStream& its_stream) : stream(its_stream) {}
+// One payload of the stream, which has at most kStreamPayloadsMax of them.
+struct Item final : StreamJob {
+  using StreamJob::StreamJob;
   void Done(const absl::Status& status) override;  // from the batcher, by any thread
-  void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) override;  // from the intake
-  void Run() override;                                                     // from the loop
 
-  ComputeManyStream& stream;
   std::shared_ptr<ReceivedMessage> message;
   std::shared_ptr<const Query> query;
   uint64_t received_bytes = 0;  // of the message
-  bool waited = false;          // for room in the queue
   TimeNs started_at = 0;
-  absl::Status result;  // of the count, until the reply is made
   Answer answer;
   grpc::ByteBuffer reply;
-  uint64_t reply_bytes = 0;  // held for it
-  QuotaCharge quota;
 };
 
 // Belongs to its loop's thread; what happens when, ComputeManyState decides.
 class ComputeManyStream final : public ServedStream, private Posted {
  public:
-  ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : ServedStream(service, methods, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
+  ComputeManyStream(ServiceContext& service, EventLoop& loop)
+      : ServedStream(service, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
 
   void Drain() override {
     draining_ = true;
@@ -52,12 +43,9 @@ class ComputeManyStream final : public ServedStream, private Posted {
   // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
   void MakeReply(Item& item, const absl::Status& status);
   void PostItem(Item& item) { loop().Post(item); }
-  void ItemEntered(Item& item, const absl::StatusOr<Batcher::Outcome>& outcome);
-  void ItemReturned(Item& item);
 
  private:
   // From gRPC.
-  void AwaitNext() override { AwaitComputeMany(service_, methods_, loop()); }
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -78,8 +66,8 @@ class ComputeManyStream final : public ServedStream, private Posted {
   // `may_wait`: for its caller's quota.
   void Handle(Item& item, bool may_wait);
   absl::Status AdmitItem(Item& item);
-  void RefuseItem(Item& item, const absl::Status& status);
-  Item& AcquireItem(uint64_t received_bytes);
+  void OnCounted(StreamJob& job, const absl::Status& status) override { job.result = status; }
+  void OnReturned(StreamJob& job) override;
   void AddReply(Item& item);
 
   ComputeManyState state_;
@@ -87,24 +75,17 @@ class ComputeManyStream final : public ServedStream, private Posted {
   bool draining_ = false;
   absl::Status refused_;  // why nothing more is read from this caller
   bool finished_ok_ = false;
-  std::vector<std::unique_ptr<Item>> items_;
-  std::vector<Item*> free_items_;
 };
 
 void Item::Done(const absl::Status& status) {
+  auto& its_stream = static_cast<ComputeManyStream&>(stream);
   if (is_small()) {
     result = status;
   } else {
-    stream.MakeReply(*this, status);
+    its_stream.MakeReply(*this, status);
   }
-  stream.PostItem(*this);
+  its_stream.PostItem(*this);
 }
-
-void Item::Entered(const absl::StatusOr<Batcher::Outcome>& outcome) {
-  stream.ItemEntered(*this, outcome);
-}
-
-void Item::Run() { stream.ItemReturned(*this); }
 
 void ComputeManyStream::OnDone() {
   // The client was to get OK, and did not: it went away, or the message that was not read is one
@@ -146,23 +127,11 @@ void ComputeManyStream::Refuse(absl::Status status) {
   Step(StreamEvent::kRefused);
 }
 
-Item& ComputeManyStream::AcquireItem(uint64_t received_bytes) {
-  if (free_items_.empty()) {
-    items_.push_back(std::make_unique<Item>(*this));
-    free_items_.push_back(items_.back().get());
-  }
-  Item& item = *free_items_.back();
-  free_items_.pop_back();
-  item.received_bytes = received_bytes;
-  ahead_.Hold(received_bytes);
-  return item;
-}
-
 void ComputeManyStream::AddReply(Item& item) {
   item.quota.Accept(service_, caller_);
   PushReply(item.reply, std::exchange(item.reply_bytes, 0));
   ahead_.LetGo(item.received_bytes);
-  free_items_.push_back(&item);
+  FreeJob(item);
   Step(StreamEvent::kReply);
 }
 
@@ -172,7 +141,9 @@ void ComputeManyStream::OnReadDone(bool ok) {
   std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
   // Nobody can say which item a compressed message is: it ends the stream.
   if (message == nullptr) return Refuse(CompressedMessage());
-  Item& item = AcquireItem(received_bytes);
+  Item& item = AcquireJob<Item>();
+  item.received_bytes = received_bytes;
+  ahead_.Hold(received_bytes);
   item.message = std::move(message);
   item.started_at = service_.clock.Now();
   item.cancelled.store(state_.cancelled(), std::memory_order_relaxed);
@@ -196,32 +167,14 @@ void ComputeManyStream::Handle(Item& item, bool may_wait) {
     waiting_ = &item;
     return Step(StreamEvent::kWaits);
   }
-  if (!status.ok()) {
-    RefuseItem(item, status);
+  if (status.ok()) {
+    Submit(item);
   } else {
-    item.for_lane = loop().HandOver(item.bytes);
-    Hold();  // until the item has returned
-    item.result = absl::OkStatus();
-    if (IntakeOf(service_, loop()).Take(item, Batcher::WhenFull::kWait)) ItemReturned(item);
+    ObserveRefused(item.quota, status);
+    MakeReply(item, status);
+    AddReply(item);
   }
   Step(StreamEvent::kHandled);
-}
-
-void ComputeManyStream::RefuseItem(Item& item, const absl::Status& status) {
-  item.quota.GiveBack(caller_);
-  ObserveRefusal(service_.observer, status);
-  MakeReply(item, status);
-  AddReply(item);
-}
-
-void ComputeManyStream::ItemEntered(Item& item, const absl::StatusOr<Batcher::Outcome>& outcome) {
-  if (outcome.ok()) {
-    item.waited = true;
-    return Step(StreamEvent::kWaits);
-  }
-  if (item.for_lane) loop().HandedBack();
-  RefuseItem(item, outcome.status());
-  Release();
 }
 
 absl::Status ComputeManyStream::AdmitItem(Item& item) {
@@ -266,12 +219,11 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   item.ForgetCounts();
 }
 
-void ComputeManyStream::ItemReturned(Item& item) {
-  if (item.for_lane) loop().HandedBack();
+void ComputeManyStream::OnReturned(StreamJob& job) {
+  auto& item = static_cast<Item&>(job);
   if (item.message != nullptr) MakeReply(item, item.result);
   if (std::exchange(item.waited, false)) Step(StreamEvent::kRoom);
   AddReply(item);
-  Release();
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
@@ -281,15 +233,15 @@ void ComputeManyStream::OnWriteDone(bool ok) {
 }
 
 void ComputeManyStream::OnCancel() {
-  for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
+  CancelJobs();
   StopAwaitingQuota();
   Step(StreamEvent::kCancelled);
 }
 
 }  // namespace
 
-void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<ComputeManyStream>(service, methods, loop)->Await();
+void AwaitComputeMany(ServiceContext& service, EventLoop& loop) {
+  new ComputeManyStream(service, loop);  // deletes itself
 }
 
 }  // namespace histogram::server

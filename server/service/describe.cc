@@ -79,13 +79,14 @@ void AddPlacements(const std::vector<Batcher::Placement>& placements, v1::Descri
 
 class DescribeCall final : public UnaryCall {
  public:
-  DescribeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : UnaryCall(loop), service_(service), methods_(methods) {
-    Await([&](auto... arguments) { methods.Request(Method::kDescribe, arguments...); });
+  DescribeCall(ServiceContext& service, EventLoop& loop) : UnaryCall(loop), service_(service) {
+    Await([&](auto... arguments) {
+      service.methods.Request(static_cast<int>(Method::kDescribe), arguments...);
+    });
   }
 
  private:
-  void AwaitNext() override { AwaitDescribe(service_, methods_, loop()); }
+  void AwaitNext() override { AwaitDescribe(service_, loop()); }
 
   void OnHeaders() override {
     const absl::Status status = IdentifyCaller(service_, context(), caller_);
@@ -123,14 +124,13 @@ class DescribeCall final : public UnaryCall {
   }
 
   ServiceContext& service_;
-  Methods& methods_;
   Caller caller_;
 };
 
 }  // namespace
 
-void AwaitDescribe(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  new DescribeCall(service, methods, loop);  // deletes itself
+void AwaitDescribe(ServiceContext& service, EventLoop& loop) {
+  new DescribeCall(service, loop);  // deletes itself
 }
 
 std::string Describe(const std::string& version, const std::vector<Backend*>& backends,

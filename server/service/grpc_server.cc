@@ -29,6 +29,7 @@
 #include "server/http/sockets.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
+#include "server/service/served_stream.h"
 
 namespace histogram::server {
 namespace {
@@ -134,15 +135,15 @@ absl::Status CheckListenAddress(const std::string& text) {
   return absl::OkStatus();
 }
 
-void AwaitCalls(ServiceContext& context, Methods& methods, EventLoop& loop) {
+void AwaitCalls(ServiceContext& context, EventLoop& loop) {
   // As many of each as one connection may have open. A call that nothing awaits in its connection's
   // loop begins in another loop, which then looks after the connection, too, for good.
   for (uint32_t i = 0; i < context.config.streams_max; ++i) {
     for (const MethodEntry& method : kMethods) {
-      if (method.await != AwaitDescribe) method.await(context, methods, loop);
+      if (method.await != AwaitDescribe) method.await(context, loop);
     }
   }
-  AwaitDescribe(context, methods, loop);
+  AwaitDescribe(context, loop);
 }
 
 }  // namespace
@@ -200,7 +201,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   grpc::ServerBuilder builder;
   if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   ApplyTransportSettings(config, builder);
-  builder.RegisterService(&server->methods_);
+  for (const MethodEntry& method : kMethods) context.methods.AddRawMethod(method.path);
+  builder.RegisterService(&context.methods);
   builder.RegisterService(&server->health_);
   server->loops_ = std::make_unique<EventLoops>(builder, ReceiveThreads(config), context.guard);
 
@@ -226,8 +228,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   server->health_.SetServing("liveness", true);
   for (uint32_t i = 0; i < server->loops_->size(); ++i) {
     EventLoop& loop = (*server->loops_)[i];
-    context.intakes.push_back(std::make_unique<Intake>(context.batcher, loop));
-    AwaitCalls(context, server->methods_, loop);
+    context.loops.push_back(std::make_unique<LoopContext>(context.batcher, loop));
+    AwaitCalls(context, loop);
     server->health_.AwaitCalls(loop);
   }
   context.memory.Begin();
@@ -246,7 +248,7 @@ void GrpcServer::Watch() {
       context_->observer.EndedReceiving(ended.calls, ended.bytes, ended.peer);
     }
     if (!shutting_down_.HasBeenNotified()) continue;
-    quiet = context_->open_calls.Sum(0) == 0 ? quiet + 1 : 0;
+    quiet = context_->open.Sum(ServiceContext::kCalls) == 0 ? quiet + 1 : 0;
     if (quiet == kQuietLooks) CancelAllCalls(*server_);
   }
 }
@@ -264,28 +266,36 @@ void GrpcServer::SetReady(bool ready) {
   health_.SetServing(kServiceName, ready);
 }
 
-void GrpcServer::AwaitQuiet(absl::Time deadline) const {
-  for (int quiet = 0; quiet < kQuietLooks && absl::Now() < deadline;) {
+bool GrpcServer::AwaitQuiet(ServiceContext::Open what, int looks, absl::Time deadline) const {
+  int quiet = 0;
+  while (quiet < looks && absl::Now() < deadline) {
     absl::SleepFor(kLookInterval);
-    quiet = context_->open_calls.Sum(0) == 0 ? quiet + 1 : 0;
+    quiet = context_->open.Sum(what) == 0 ? quiet + 1 : 0;
   }
+  return quiet >= looks;
 }
 
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   probe_->Stop();  // it would find the ports closed
-  context_->streams.DrainAll();
+  for (uint32_t i = 0; i < loops_->size(); ++i) {
+    PostFunction((*loops_)[i], [&shared = *context_->loops[i]] {
+      shared.draining = true;
+      for (ServedStream* stream : shared.streams) stream->Drain();
+    });
+  }
   // The connections stay open until the streams' clients have heard of their end: closing one on
   // which its client still sends makes TCP throw away what the client has not read yet.
   constexpr uint64_t kLingerUs = 200000;
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::microseconds(grace_us);
-  if (context_->streams.WaitEmpty(absl::Microseconds(grace_us))) {
-    std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
+  const absl::Time deadline = absl::Now() + absl::Microseconds(grace_us);
+  if (AwaitQuiet(ServiceContext::kStreams, 1, deadline)) {
+    absl::SleepFor(absl::Microseconds(std::min(kLingerUs, grace_us)));
   }
   SayGoodbye(*server_);
   // Longer than any client needs to hear of it.
-  AwaitQuiet(std::min(absl::FromChrono(deadline), absl::Now() + absl::Seconds(1)));
+  AwaitQuiet(ServiceContext::kCalls, kQuietLooks,
+             std::min(deadline, absl::Now() + absl::Seconds(1)));
   shutting_down_.Notify();
-  server_->Shutdown(deadline);
+  server_->Shutdown(absl::ToChronoTime(deadline));
   server_->Wait();
 }
 

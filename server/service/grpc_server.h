@@ -65,12 +65,11 @@ class GrpcServer {
   // health and for silent peers. So once no other call has been open for 300 ms of a shutdown, this
   // closes all connections.
   void Watch();
-  // Until no call has been open for 300 ms.
-  void AwaitQuiet(absl::Time deadline) const;
+  // Waits until no call of these has been open in so many looks; false if the deadline comes first.
+  bool AwaitQuiet(ServiceContext::Open what, int looks, absl::Time deadline) const;
 
   ServiceContext* context_ = nullptr;
-  std::unique_ptr<TlsCertificates> certificates_;  // these three outlive the server
-  Methods methods_;
+  std::unique_ptr<TlsCertificates> certificates_;  // these two outlive the server
   HealthService health_;
   std::unique_ptr<EventLoops> loops_;  // stopped after the server is shut down; outlive it
   std::unique_ptr<grpc::Server> server_;

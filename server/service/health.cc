@@ -62,27 +62,30 @@ class CheckCall final : public UnaryCall {
 
 // Reads one message and writes each new status. A status that changes while a write is under way is
 // written after it, the last one only.
-class WatchCall final : public StreamCall, public std::enable_shared_from_this<WatchCall> {
+class WatchCall final : public StreamCall {
  public:
-  WatchCall(HealthService& health, EventLoop& loop) : StreamCall(loop), health_(health) {}
-
-  void Await() {
-    self_ = shared_from_this();
-    StreamCall::Await(
-        [this](auto... arguments) { health_.Request(HealthService::kWatch, arguments...); });
+  WatchCall(HealthService& health, EventLoop& loop) : StreamCall(loop), health_(health) {
+    Await([&](auto... arguments) { health.Request(HealthService::kWatch, arguments...); });
   }
 
-  const std::string& name() const { return name_; }
-  // By any thread.
-  void Changed(ServingStatus status) {
-    PostFunction(loop(), [keep = shared_from_this(), status] {
-      keep->next_ = status;
-      keep->Advance();
-    });
+  using StreamCall::loop;
+  // Writes the status if it is new, or ends the call, as soon as no write is under way.
+  // REQUIRES: the name is known, or the call is to end.
+  void Advance() {
+    if (writing_ || finished_) return;
+    if (end_.has_value()) {
+      finished_ = true;
+      return Finish(*end_);
+    }
+    const ServingStatus status = health_.Status(name_);
+    if (written_ == status) return;
+    writing_ = true;
+    written_ = status;
+    StartWrite(ReplyOf(status));
   }
 
  private:
-  void AwaitNext() override { std::make_shared<WatchCall>(health_, loop())->Await(); }
+  void AwaitNext() override { new WatchCall(health_, loop()); }
   void OnHeaders() override { StartRead(&request_); }
   void OnReadDone(bool ok) override {
     absl::StatusOr<std::string> name =
@@ -90,10 +93,10 @@ class WatchCall final : public StreamCall, public std::enable_shared_from_this<W
     request_.Clear();
     if (name.ok()) {
       name_ = *std::move(name);
-      health_.Watch(self_);
-      return;
+      health_.Watch(*this);
+    } else {
+      end_ = ToGrpcStatus(name.status());
     }
-    end_ = ToGrpcStatus(name.status());
     Advance();
   }
   void OnWriteDone(bool ok) override {
@@ -105,30 +108,13 @@ class WatchCall final : public StreamCall, public std::enable_shared_from_this<W
     if (!end_.has_value()) end_ = grpc::Status::CANCELLED;
     Advance();
   }
-  void OnDone() override {
-    health_.Unwatch(self_);
-    self_.reset();
-  }
-  void OnShutdown() override { self_.reset(); }
-
-  void Advance() {
-    if (writing_ || finished_) return;
-    if (end_.has_value()) {
-      finished_ = true;
-      Finish(*end_);
-    } else if (next_ != written_) {
-      writing_ = true;
-      written_ = next_;
-      StartWrite(ReplyOf(*next_));
-    }
-  }
+  void OnDone() override { health_.Unwatch(*this); }
 
   HealthService& health_;
-  std::shared_ptr<WatchCall> self_;  // gRPC's hold on the call: from Await to OnDone
   std::string name_;
   grpc::ByteBuffer request_;
 
-  std::optional<ServingStatus> next_, written_;
+  std::optional<ServingStatus> written_;
   std::optional<grpc::Status> end_;  // how the call is to end
   bool writing_ = false;
   bool finished_ = false;
@@ -144,35 +130,39 @@ void HealthService::SetServing(const std::string& name, bool serving) {
       serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
   absl::MutexLock lock(&mu_);
   if (std::exchange(statuses_[name], status) == status) return;
-  for (const auto& watcher : watchers_) {
-    if (watcher->name() == name) watcher->Changed(status);
+  for (const auto& [loop, watchers] : watchers_) {
+    if (!watchers.empty()) PostFunction(*loop, [this, where = loop] { Tell(*where); });
   }
 }
 
-ServingStatus HealthService::StatusLocked(const std::string& name) const {
-  const auto found = statuses_.find(name);
-  return found == statuses_.end() ? HealthCheckResponse::SERVICE_UNKNOWN : found->second;
+void HealthService::Tell(EventLoop& loop) {
+  std::unordered_set<WatchCall*> watchers;  // they come and go in this loop alone
+  {
+    absl::MutexLock lock(&mu_);
+    watchers = watchers_[&loop];
+  }
+  for (WatchCall* watcher : watchers) watcher->Advance();
 }
 
 ServingStatus HealthService::Status(const std::string& name) const {
   absl::MutexLock lock(&mu_);
-  return StatusLocked(name);
+  const auto found = statuses_.find(name);
+  return found == statuses_.end() ? HealthCheckResponse::SERVICE_UNKNOWN : found->second;
 }
 
-void HealthService::Watch(const std::shared_ptr<WatchCall>& watcher) {
+void HealthService::Watch(WatchCall& watcher) {
   absl::MutexLock lock(&mu_);
-  watchers_.insert(watcher);
-  watcher->Changed(StatusLocked(watcher->name()));
+  watchers_[&watcher.loop()].insert(&watcher);
 }
 
-void HealthService::Unwatch(const std::shared_ptr<WatchCall>& watcher) {
+void HealthService::Unwatch(WatchCall& watcher) {
   absl::MutexLock lock(&mu_);
-  watchers_.erase(watcher);
+  watchers_[&watcher.loop()].erase(&watcher);
 }
 
 void HealthService::AwaitCalls(EventLoop& loop) {
-  new CheckCall(*this, loop);  // deletes itself
-  std::make_shared<WatchCall>(*this, loop)->Await();
+  new CheckCall(*this, loop);  // both delete themselves
+  new WatchCall(*this, loop);
 }
 
 }  // namespace histogram::server

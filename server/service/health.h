@@ -8,7 +8,6 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <map>
-#include <memory>
 #include <string>
 #include <unordered_set>
 
@@ -34,10 +33,9 @@ class HealthService final : public RawService {
   void SetServing(const std::string& name, bool serving);
   ServingStatus Status(const std::string& name) const;
 
-  // Tells the watcher the present status of its name, and then each new one, until Unwatch. Holds
-  // it meanwhile.
-  void Watch(const std::shared_ptr<WatchCall>& watcher);
-  void Unwatch(const std::shared_ptr<WatchCall>& watcher);
+  // Tells the watcher when its name has a new status, until Unwatch. Called in the watcher's loop.
+  void Watch(WatchCall& watcher);
+  void Unwatch(WatchCall& watcher);
 
   // Awaits one call of each method in `loop`; when its client comes, it awaits the next one.
   void AwaitCalls(EventLoop& loop);
@@ -45,11 +43,12 @@ class HealthService final : public RawService {
   enum Method : int { kCheck, kWatch };
 
  private:
-  ServingStatus StatusLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Tells the watchers of a loop, in the loop.
+  void Tell(EventLoop& loop);
 
   mutable absl::Mutex mu_;
   std::map<std::string, ServingStatus> statuses_ ABSL_GUARDED_BY(mu_);
-  std::unordered_set<std::shared_ptr<WatchCall>> watchers_ ABSL_GUARDED_BY(mu_);
+  std::map<EventLoop*, std::unordered_set<WatchCall*>> watchers_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace histogram::server

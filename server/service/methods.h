@@ -11,16 +11,13 @@
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
 #include "server/rpc/event_loop.h"
-#include "server/rpc/grpc_internals.h"
 #include "server/service/service_context.h"
 
 namespace histogram::server {
 
-class Methods;
-
 // Each awaits one call in `loop`; when its client comes, it awaits the next one. A call lives until
 // gRPC and the batcher have both let go of it.
-using AwaitCall = void(ServiceContext& service, Methods& methods, EventLoop& loop);
+using AwaitCall = void(ServiceContext& service, EventLoop& loop);
 AwaitCall AwaitCompute;
 // Many payloads, replies in order of completion.
 AwaitCall AwaitComputeMany;
@@ -39,17 +36,6 @@ inline constexpr MethodEntry kMethods[kMethodCount] = {  // by Method
     {"/histogram.v1.HistogramService/ComputeMany", "compute_many", AwaitComputeMany},
     {"/histogram.v1.HistogramService/Accumulate", "accumulate", AwaitAccumulate},
     {"/histogram.v1.HistogramService/Describe", nullptr, AwaitDescribe}};
-
-class Methods final : public RawService {
- public:
-  Methods() {
-    for (const MethodEntry& method : kMethods) AddRawMethod(method.path);
-  }
-  template <typename... Arguments>
-  void Request(Method method, Arguments... arguments) {
-    RawService::Request(static_cast<int>(method), arguments...);
-  }
-};
 
 // What runs here: a v1::DescribeResponse as its bytes. Reads the backends' state anew at each call.
 // Thread-safe.

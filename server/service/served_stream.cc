@@ -7,24 +7,69 @@
 
 namespace histogram::server {
 
+void StreamJob::Entered(const absl::StatusOr<Batcher::Outcome>& outcome) {
+  stream.JobEntered(*this, outcome);
+}
+
+void StreamJob::Run() { stream.JobReturned(*this); }
+
 void ServedStream::OnHeaders() {
   deadline_ = DeadlineOf(context());
   service_.observer.StreamOpened(method_);
-  service_.open_calls.Add(0, 1);
+  service_.open.Add(ServiceContext::kCalls, 1);
+  service_.open.Add(ServiceContext::kStreams, 1);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, caller_);
   memory().SetCaller(fairness_id_);
   memory().SetPeer(PeerId(service_, caller_));
-  service_.streams.Add(self_, loop());
+  LoopContext& shared = ContextOf(service_, loop());
+  shared.streams.insert(this);
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
+  if (shared.draining) Drain();
 }
 
 void ServedStream::OnDone() {
-  service_.streams.Remove(self_);
+  ContextOf(service_, loop()).streams.erase(this);
   service_.observer.StreamClosed(method_);
-  service_.open_calls.Add(0, -uint64_t{1});
-  self_.reset();
+  service_.open.Add(ServiceContext::kStreams, -uint64_t{1});
+  service_.open.Add(ServiceContext::kCalls, -uint64_t{1});
+}
+
+bool ServedStream::Submit(StreamJob& job) {
+  job.for_lane = loop().HandOver(job.bytes);
+  Hold();  // until it has returned
+  const bool counted = ContextOf(service_, loop()).intake.Take(job, Batcher::WhenFull::kWait);
+  if (counted) {
+    OnCounted(job, absl::OkStatus());
+    JobReturned(job);
+  }
+  return counted;
+}
+
+void ServedStream::JobEntered(StreamJob& job, const absl::StatusOr<Batcher::Outcome>& outcome) {
+  if (outcome.ok()) {
+    job.waited = true;
+    return Step(StreamEvent::kWaits);
+  }
+  ObserveRefused(job.quota, outcome.status());
+  OnCounted(job, outcome.status());
+  JobReturned(job);
+}
+
+void ServedStream::JobReturned(StreamJob& job) {
+  if (job.for_lane) loop().HandedBack();
+  OnReturned(job);
+  Release();
+}
+
+void ServedStream::CancelJobs() {
+  for (const auto& job : jobs_) job->cancelled.store(true, std::memory_order_relaxed);
+}
+
+void ServedStream::ObserveRefused(QuotaCharge& quota, const absl::Status& status) {
+  quota.GiveBack(caller_);
+  ObserveRefusal(service_.observer, status);
 }
 
 absl::Status ServedStream::AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,

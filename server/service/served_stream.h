@@ -6,18 +6,17 @@
 
 #include <grpcpp/alarm.h>
 
-#include <cassert>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/call.h"
-#include "server/rpc/stream_registry.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/identity.h"
 #include "server/service/methods.h"
@@ -25,28 +24,36 @@
 
 namespace histogram::server {
 
-class ServedStream : public StreamCall, public DrainableStream {
+// One message of a stream on its way through the batcher. Jobs are reused.
+struct StreamJob : LoopJob, Posted {
+  explicit StreamJob(ServedStream& its_stream) : stream(its_stream) {}
+  void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) final;  // from the intake
+  void Run() final;                                                     // from the loop
+
+  ServedStream& stream;
+  QuotaCharge quota;
+  uint64_t reply_bytes = 0;  // held for its reply
+  bool waited = false;       // for room in the queue
+  absl::Status result;       // of the count
+};
+
+class ServedStream : public StreamCall {
  public:
-  // gRPC holds the stream from now to its end.
-  void Await() {
-    self_ = shared_from_this();
-    StreamCall::Await([&](auto... arguments) { methods_.Request(method_, arguments...); });
-  }
+  // The stream reads no more, answers what it has read, and ends UNAVAILABLE.
+  virtual void Drain() = 0;
 
  protected:
-  ServedStream(ServiceContext& service, Methods& methods, EventLoop& loop, Method method)
-      : StreamCall(loop),
-        service_(service),
-        methods_(methods),
-        method_(method),
-        ahead_(service.memory.read_ahead) {
-    assert(TraitsOf(method).is_stream);
+  ServedStream(ServiceContext& service, EventLoop& loop, Method method)
+      : StreamCall(loop), service_(service), method_(method), ahead_(service.memory.read_ahead) {
+    Await([&](auto... arguments) {
+      service.methods.Request(static_cast<int>(method), arguments...);
+    });
   }
 
   // From gRPC.
-  void OnHeaders() override;
+  void AwaitNext() final { kMethods[static_cast<int>(method_)].await(service_, loop()); }
+  void OnHeaders() final;
   void OnDone() override;
-  void OnShutdown() override { self_.reset(); }
 
   // The next event of the state.
   virtual void Step(StreamEvent event) = 0;
@@ -76,11 +83,33 @@ class ServedStream : public StreamCall, public DrainableStream {
   void ReadNext() { StartRead(&incoming_); }
   // The write is done: lets go of what was held for it.
   void Written() { memory().Written(outgoing_.bytes); }
+  // A job that is not in use. `Kind`: the stream's kind of jobs.
+  template <typename Kind>
+  Kind& AcquireJob() {
+    if (free_.empty()) {
+      jobs_.push_back(std::make_unique<Kind>(*this));
+      free_.push_back(jobs_.back().get());
+    }
+    StreamJob& job = *free_.back();
+    free_.pop_back();
+    return static_cast<Kind&>(job);
+  }
+  void FreeJob(StreamJob& job) { free_.push_back(&job); }
+  // Nobody wants the results of the jobs any more.
+  void CancelJobs();
+  // Has the job counted: here, and then returns true, or elsewhere. A full queue makes it wait, and
+  // with it the stream.
+  bool Submit(StreamJob& job);
+  // The job is counted here, or refused, as `status` says.
+  virtual void OnCounted(StreamJob& job, const absl::Status& status) = 0;
+  // It is counted, or never will be, and back on the loop's thread.
+  virtual void OnReturned(StreamJob& job) = 0;
+  // Gives back what the message took of the quota, and reports why it is refused.
+  void ObserveRefused(QuotaCharge& quota, const absl::Status& status);
   // Reports and returns the status of a stream that the server ends because it shuts down.
   absl::Status Draining(std::string_view message);
 
   ServiceContext& service_;
-  Methods& methods_;
   const Method method_;
   Holding ahead_;              // messages that came and are not yet counted
   TimeNs deadline_ = 0;        // set in OnHeaders
@@ -89,12 +118,16 @@ class ServedStream : public StreamCall, public DrainableStream {
   grpc::ByteBuffer incoming_;  // of the one read under way
 
  private:
-  std::shared_ptr<DrainableStream> self_;  // gRPC's hold on the stream: from Await to OnDone
+  friend StreamJob;
   void QuotaAlarm(bool waited);
+  void JobEntered(StreamJob& job, const absl::StatusOr<Batcher::Outcome>& outcome);
+  void JobReturned(StreamJob& job);
 
   bool awaits_quota_ = false;
   std::optional<grpc::Alarm> quota_alarm_;
   MemberEvent<ServedStream, &ServedStream::QuotaAlarm> quota_event_{*this};
+  std::vector<std::unique_ptr<StreamJob>> jobs_;
+  std::vector<StreamJob*> free_;
   std::deque<PendingReply> replies_;
   PendingReply outgoing_;  // of the one write under way
 };

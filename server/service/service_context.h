@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "server/base/cells.h"
 #include "server/base/clock.h"
 #include "server/base/memory.h"
@@ -16,11 +17,22 @@
 #include "server/request/admit.h"
 #include "server/request/answer.h"
 #include "server/rpc/call_guard.h"
-#include "server/rpc/stream_registry.h"
+#include "server/rpc/grpc_internals.h"
 #include "server/service/authenticator.h"
 #include "server/service/intake.h"
 
 namespace histogram::server {
+
+class ServedStream;
+
+// What the calls of one event loop share. Of the loop's thread.
+struct LoopContext {
+  LoopContext(Batcher& batcher, EventLoop& loop) : intake(batcher, loop) {}
+
+  Intake intake;
+  absl::flat_hash_set<ServedStream*> streams;  // that are open
+  bool draining = false;
+};
 
 struct ServiceContext {
   ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
@@ -44,19 +56,20 @@ struct ServiceContext {
   Clock& clock;
   Observer& observer;
   Verifier verifier;
-  std::unique_ptr<Authenticator> authenticator;  // null: no tokens; set before the server starts
-  std::function<std::string()> describe;         // the answer to Describe; likewise
-  std::vector<std::unique_ptr<Intake>> intakes;  // by the loop's index; likewise
-  StreamRegistry streams;
+  std::unique_ptr<Authenticator> authenticator;     // null: no tokens; set before the server starts
+  std::function<std::string()> describe;            // the answer to Describe; likewise
+  std::vector<std::unique_ptr<LoopContext>> loops;  // by the loop's index; likewise
+  RawService methods;                               // of histogram.v1.HistogramService, by Method
   MemoryLedger memory;
   CallGuard guard;
-  // One cell: the calls that are not over. The thread of a call's loop adds the call, and takes it
-  // off. A shutdown ends soon after there is none left.
-  Cells open_calls{1};
+  // The calls that are not over, and of these the streams. The thread of a call's loop adds the
+  // call, and takes it off. A shutdown ends soon after there is none left.
+  enum Open : Cell { kCalls, kStreams };
+  Cells open{2};
 };
 
-inline Intake& IntakeOf(ServiceContext& service, const EventLoop& loop) {
-  return *service.intakes[loop.index()];
+inline LoopContext& ContextOf(ServiceContext& service, const EventLoop& loop) {
+  return *service.loops[loop.index()];
 }
 
 }  // namespace histogram::server
