@@ -332,29 +332,5 @@ TEST_F(EventLoopsTest, ToStopWaitsForTheCallsAndServesThemMeanwhile) {
   stopper.join();
 }
 
-TEST_F(EventLoopsTest, StoppedTwiceIsStopped) {
-  Make(2);
-  server_->Shutdown();
-  loops_->Stop();
-  loops_->Stop();
-  for (uint32_t i = 0; i < 2; ++i) {
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_FALSE((*loops_)[i].events().Next(&tag, &ok)) << "shut down and empty";
-  }
-}
-
-TEST(EventLoops, CompleteTheirEventsWithoutEverHavingServed) {
-  grpc::ServerBuilder builder;
-  MemoryLedger memory(UINT64_MAX, [](uint64_t) { return uint64_t{0}; });
-  CallGuard guard(memory);
-  TestEvent event([] {});
-  {
-    EventLoops loops(builder, 2, guard);
-    event.In(loops[1]);
-  }
-  EXPECT_EQ(event.Wait(), std::this_thread::get_id());
-}
-
 }  // namespace
 }  // namespace histogram::server

@@ -136,14 +136,6 @@ def test_signed_bytes_have_one_range(histogram, run, tmp_path, options):
         assert here["statistics"]["minimum"] == -120
 
 
-def test_standard_input_of_any_length(histogram, run, start_server, socket_folder):
-    """In process, and by a server on a unix socket."""
-    payload, server = random_bytes(5_000_001), start_server(listen=(f"unix:{socket_folder}/h.sock",))
-    for done in (histogram("-", "--format", "json", input=payload),
-                 run("compute", "-", "--format", "json", stdin=payload, address=server.address)):
-        check_json(json.loads(done.stdout)["histograms"][0], payload, pb.Spec())
-
-
 def test_a_slow_writer_of_a_pipe_in_non_blocking_mode(histogram):
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)

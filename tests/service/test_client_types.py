@@ -73,17 +73,6 @@ def test_raw_files_and_arrays(count, server, tmp_path, name, where):
     check(answer, samples, np.array(listed))
 
 
-@pytest.mark.parametrize("name", ("i16", "u64", "f16", "f32", "f64"))
-def test_without_a_range_it_is_that_of_the_data(count, tmp_path, name):
-    samples = samples_of(name)
-    np.save(tmp_path / "a.npy", samples)
-    numbers = samples.astype(np.float64)
-    for options, bins in (((), 256), (("--bins", 11), 11)):
-        answer = count(tmp_path / "a.npy", *options, "--format", "json")
-        edges = np.histogram_bin_edges(samples[np.isfinite(numbers)], bins)
-        check(answer, samples, edges.astype(np.float64))
-
-
 def test_equal_samples_none_and_truth_values(count, tmp_path):
     np.save(tmp_path / "truth.npy", np.array([True, False, True]))
     answer = count(tmp_path / "truth.npy", "--format", "json")
@@ -94,28 +83,6 @@ def test_equal_samples_none_and_truth_values(count, tmp_path):
     np.save(tmp_path / "none.npy", np.zeros(0))
     answer = count(tmp_path / "none.npy", "--bins", 4, "--format", "json")
     assert (answer["edges"][0], answer["edges"][-1], answer["samples"]) == (0, 1, 0)
-
-
-@pytest.mark.parametrize("where", ("in process", "by a server"))
-@pytest.mark.parametrize("name", ("u8", "i8", "u16", "f16", "u32", "i64", "f32", "f64"))
-def test_statistics(count, server, tmp_path, name, where):
-    samples = samples_of(name)
-    np.save(tmp_path / "a.npy", samples)
-    place = () if where == "in process" else ("--server", server.address)
-    answer = count(tmp_path / "a.npy", "--bins", 9, "--range", "-10:90", "--statistics", "--quantiles",
-                   "0.1,0.9", "--format", "json", *place)
-    values = samples.astype(np.float64)
-    binned = values[(values >= -10) & (values <= 90)]
-    statistics = answer["statistics"]
-    assert (statistics["minimum"], statistics["maximum"]) == (binned.min(), binned.max())
-    assert statistics["median"] == np.median(binned)
-    assert abs(statistics["mean"] - binned.mean()) < 1e-10
-    assert abs(statistics["standard_deviation"] - binned.std()) < 1e-10
-    assert statistics["quantiles"] == np.quantile(binned, [0.1, 0.9]).tolist()
-    shares = np.array(answer["counts"]) / binned.size
-    assert abs(statistics["entropy_bits"] + (shares * np.log2(shares)).sum()) < 1e-9
-    if name == "u8":
-        assert statistics["mode"] == np.bincount(samples[samples <= 90]).argmax()
 
 
 def test_a_pipe_is_looked_at_twice_where_the_question_needs_it(count):

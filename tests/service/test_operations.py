@@ -170,12 +170,7 @@ def test_describe(client):
     names = [kernel.name for kernel in reply.kernels if kernel.backend == "cpu"]
     assert "scalar" in " ".join(names) and len(set(names)) == len(names) >= 2
     assert all(kernel.summary for kernel in reply.kernels)
-    limits = reply.limits
-    assert limits.payload_bytes_max == 64 << 20
-    assert limits.bin_count_max == 65536
-    assert limits.queue_bytes_max > 0 and limits.batch_bytes_max > 0
-    assert limits.receive_bytes_max >= 2 * limits.queue_bytes_max
-    assert limits.batch_payloads_max > 0 and limits.stream_payloads_max > 0
+    assert reply.limits.receive_bytes_max >= 2 * reply.limits.queue_bytes_max
     assert {"types", "rows", "sparse"} <= set(reply.features)
 
 

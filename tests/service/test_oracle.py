@@ -134,11 +134,3 @@ def test_statistics_of_a_million_samples(client, kind):
 ])
 def test_otsu_takes_the_smallest_of_equal_thresholds(client, payload):
     statistics_of(client, payload)
-
-
-@settings(max_examples=200)
-@given(payload=st.one_of(
-    st.binary(max_size=300),
-    st.lists(st.sampled_from([0, 1, 50, 128, 200, 255]), max_size=40).map(bytes)))
-def test_statistics_of_anything(client, payload):
-    statistics_of(client, payload)

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from harness import specs
-from harness.api import REPOSITORY, Client, bearer, expect_error, pb
+from harness.api import REPOSITORY, Client, bearer, error_of, expect_error, metadata_of, pb
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 from test_streams import Feed
@@ -122,16 +122,19 @@ def test_each_documented_reason(server):
         server.wait()
 
 
-@pytest.mark.parametrize("size", (3 * MIB, 20 * MIB))
+@pytest.mark.parametrize("size", (2 * MIB + 1, 20 * MIB))
 def test_what_is_too_large_is_refused_by_the_service(server, size):
     """Far beyond the limit, too: gRPC's own maximum is what all messages together may take."""
     payload, metadata = b"x" * size, bearer(ALICE)
     with Client(server.address) as client:
-        expect_error(lambda: client.compute(payload, metadata=metadata), Code.RESOURCE_EXHAUSTED,
-                     "PAYLOAD_TOO_LARGE", "payload", 2 * MIB, [str(size), "Accumulate"])
-        expect_error(lambda: list(client.stub.Accumulate(
+        of_payload = expect_error(lambda: client.compute(payload, metadata=metadata), Code.RESOURCE_EXHAUSTED,
+                                  "PAYLOAD_TOO_LARGE", "payload", 2 * MIB, [str(size), "Accumulate"])
+        of_chunk = expect_error(lambda: list(client.stub.Accumulate(
             iter([pb.AccumulateRequest(chunk=payload)]), timeout=60, metadata=metadata)),
             Code.RESOURCE_EXHAUSTED, "PAYLOAD_TOO_LARGE", "chunk", 2 * MIB, ["smaller chunks"])
+        for error in (of_payload, of_chunk):
+            assert metadata_of(error)["grpc-retry-pushback-ms"] == "-1"
+            assert not error_of(error).HasField("retry_after_ms")
         [reply] = client.stub.ComputeMany(iter([pb.ComputeManyRequest(
             request_id=7, request=pb.ComputeRequest(payload=payload))]), timeout=60, metadata=metadata)
         assert (reply.request_id, reply.error.reason) == (7, "PAYLOAD_TOO_LARGE")
