@@ -17,7 +17,8 @@ class UnarySink final : public grpc::ServerUnaryReactor {
   UnarySink(const Touch& touch, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
     // gRPC made the request for this call alone, and does not look at it again.
     const auto message = server::TakeMessage(const_cast<grpc::ByteBuffer&>(*request));
-    if (message == nullptr || !ParseComputeRequest(message->fragments, message->parsed).ok()) {
+    if (message == nullptr ||
+        !ParseRequest(server::Method::kCompute, message->fragments, message->parsed).ok()) {
       Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "malformed"));
       return;
     }
@@ -50,8 +51,8 @@ class StreamSink final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     const auto message = server::TakeMessage(incoming_);
     if (message == nullptr) return Finish({grpc::StatusCode::INVALID_ARGUMENT, "malformed"});
     server::ParsedRequest& parsed = message->parsed;
-    const bool parses = accumulate_ ? ParseAccumulateRequest(message->fragments, parsed).ok()
-                                    : ParseComputeManyRequest(message->fragments, parsed).ok();
+    const auto method = accumulate_ ? server::Method::kAccumulate : server::Method::kComputeMany;
+    const bool parses = ParseRequest(method, message->fragments, parsed).ok();
     if (!parses) return Finish({grpc::StatusCode::INVALID_ARGUMENT, "malformed"});
     ValueCounts counts;
     touch_(parsed.payload, counts);

@@ -48,7 +48,8 @@ class UnarySink final : public UnaryCall {
   void OnHeaders() override {
     if (!sink_.touch()) return Reply(sink_.prepared());
     const auto message = server::TakeMessage(request());
-    if (message == nullptr || !ParseComputeRequest(message->fragments, message->parsed).ok()) {
+    if (message == nullptr ||
+        !ParseRequest(server::Method::kCompute, message->fragments, message->parsed).ok()) {
       return ReplyError({grpc::StatusCode::INVALID_ARGUMENT, "malformed"});
     }
     ValueCounts counts;
@@ -109,8 +110,8 @@ class StreamSink final : public server::StreamCall {
       return;
     }
     server::ParsedRequest& parsed = message->parsed;
-    const bool parses = accumulate_ ? ParseAccumulateRequest(message->fragments, parsed).ok()
-                                    : ParseComputeManyRequest(message->fragments, parsed).ok();
+    const auto method = accumulate_ ? server::Method::kAccumulate : server::Method::kComputeMany;
+    const bool parses = ParseRequest(method, message->fragments, parsed).ok();
     if (!parses) return;  // then the answers are wrong, which the client notices
     ValueCounts counts;
     sink_.touch()(parsed.payload, counts);

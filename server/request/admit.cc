@@ -1,5 +1,6 @@
 #include "server/request/admit.h"
 
+#include <cassert>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -113,6 +114,16 @@ bool MakesTables(const Query& query, uint64_t payload_bytes) {
   plan.Get();
   return false;
 }
+// What a payload is called in errors, and the advice where it is too large.
+struct PayloadText {
+  const char *field, *advice;
+};
+constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
+constexpr PayloadText kPayloadTexts[] = {  // by Method
+    {"payload", kUseAccumulate},
+    {"request.payload", kUseAccumulate},
+    {"chunk", "; send it in smaller chunks"}};
+
 
 absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
   answer.rows = nullptr;
@@ -137,19 +148,20 @@ absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) 
 
 absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
                    Charge charge, ParsedRequest& parsed, std::shared_ptr<const Query>& query) {
-  absl::Status s = MessageOf(method).parse(message, parsed);
+  absl::Status s = ParseRequest(method, message, parsed);
   return s.ok() ? AdmitParsed(method, limits, charge, parsed, query) : s;
 }
 
 absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge charge,
                          ParsedRequest& parsed, std::shared_ptr<const Query>& query) {
-  const RequestMessage& of = MessageOf(method);
+  assert(TraitsOf(method).carries_payloads);
+  const auto& [field, advice] = kPayloadTexts[static_cast<size_t>(method)];
   if (parsed.payload_bytes > limits.payload_bytes_max) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,
-        absl::StrCat(of.field, ": ", parsed.payload_bytes, " bytes are more than the limit of ",
-                     limits.payload_bytes_max, of.advice),
-        {.reason = "PAYLOAD_TOO_LARGE", .field = of.field, .limit = limits.payload_bytes_max});
+        absl::StrCat(field, ": ", parsed.payload_bytes, " bytes are more than the limit of ",
+                     limits.payload_bytes_max, advice),
+        {.reason = "PAYLOAD_TOO_LARGE", .field = field, .limit = limits.payload_bytes_max});
   }
   if (query == nullptr) {
     auto made = MakeQueryCached(parsed.spec, limits.query);
@@ -161,7 +173,7 @@ absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge ch
   }
   const uint64_t sample_bytes = SampleBytes(query->sample_type);
   if (parsed.payload_bytes % sample_bytes != 0) {
-    return InvalidField("PARTIAL_SAMPLE", of.field,
+    return InvalidField("PARTIAL_SAMPLE", field,
                         absl::StrCat(parsed.payload_bytes, " bytes are not a whole number of ",
                                      std::string(NameOf(query->sample_type)), " samples, of ",
                                      sample_bytes, " bytes each"),

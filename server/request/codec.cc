@@ -1,7 +1,6 @@
 #include "server/request/codec.h"
 
 #include <cassert>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,29 +117,9 @@ absl::Status WalkRequest(wire::Reader& reader, uint64_t end, const char* name, b
   return reader.remaining() == end ? absl::OkStatus() : Malformed(name);
 }
 
-absl::Status ParseAll(absl::Span<const Fragment> message, const char* name, bool accumulate,
-                      ParsedRequest& out) {
-  ResetRequest(out);
-  wire::Reader reader(message);
-  SpecCollector specs;
-  return WalkRequest(reader, 0, name, accumulate, specs, out);
-}
-
-}  // namespace
-
-absl::Status ParseComputeRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
-  return ParseAll(message, "ComputeRequest", /*accumulate=*/false, out);
-}
-
-absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
-  return ParseAll(message, "AccumulateRequest", /*accumulate=*/true, out);
-}
-
-absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
+absl::Status WalkComputeManyRequest(wire::Reader& reader, SpecCollector& specs,
+                                    ParsedRequest& out) {
   constexpr const char* kName = "ComputeManyRequest";
-  ResetRequest(out);
-  wire::Reader reader(message);
-  SpecCollector specs;
   // An error does not stop the walk before the id is known: the reply must carry it.
   absl::Status first_error;
   while (reader.remaining() > 0) {
@@ -167,15 +146,17 @@ absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedR
   return first_error;
 }
 
-const RequestMessage& MessageOf(Method method) {
-  static constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
-  static constexpr RequestMessage kMessages[] = {
-      // by Method
-      {ParseComputeRequest, "payload", kUseAccumulate},
-      {ParseComputeManyRequest, "request.payload", kUseAccumulate},
-      {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"}};
-  assert(static_cast<size_t>(method) < std::size(kMessages));
-  return kMessages[static_cast<size_t>(method)];
+}  // namespace
+
+absl::Status ParseRequest(Method method, absl::Span<const Fragment> message, ParsedRequest& out) {
+  assert(TraitsOf(method).carries_payloads);
+  ResetRequest(out);
+  wire::Reader reader(message);
+  SpecCollector specs;
+  if (method == Method::kComputeMany) return WalkComputeManyRequest(reader, specs, out);
+  const bool accumulate = method == Method::kAccumulate;
+  return WalkRequest(reader, 0, accumulate ? "AccumulateRequest" : "ComputeRequest", accumulate,
+                     specs, out);
 }
 
 }  // namespace histogram::server

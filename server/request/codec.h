@@ -46,19 +46,9 @@ absl::Status Malformed(const char* message);
 // INVALID_ARGUMENT (reason UNKNOWN_FIELD).
 absl::Status UnknownField(const char* message, uint32_t number);
 
-// Each fails with INVALID_ARGUMENT (reasons MALFORMED_MESSAGE, UNKNOWN_FIELD, SPEC_TOO_LARGE).
-absl::Status ParseComputeRequest(absl::Span<const Fragment> message, ParsedRequest& out);
-absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out);
-absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRequest& out);
-
-// The messages of a method.
-struct RequestMessage {
-  absl::Status (*parse)(absl::Span<const Fragment> message, ParsedRequest& out);
-  const char* field;   // that holds the payload
-  const char* advice;  // for a payload that is too large
-};
-// REQUIRES: they have a payload.
-const RequestMessage& MessageOf(Method method);
+// Parses a message of the method. INVALID_ARGUMENT (reasons MALFORMED_MESSAGE, UNKNOWN_FIELD,
+// SPEC_TOO_LARGE). REQUIRES: the method's messages have a payload.
+absl::Status ParseRequest(Method method, absl::Span<const Fragment> message, ParsedRequest& out);
 
 // The most bytes of a serialized Spec.
 inline constexpr uint64_t kSpecBytesMax = uint64_t{2} << 20;

@@ -100,8 +100,8 @@ std::string Metadata(std::string_view key, std::string_view value) {
 
 // Flattened, like Write: calls of the small parts would cost a tenth of what a small reply takes.
 [[gnu::flatten]] ReplyEncoder::ReplyEncoder(Method method, const Answer& answer, bool omit_counts,
-                                            bool final, uint64_t number)
-    : method_(method), answer_(answer), omit_counts_(omit_counts), final_(final), number_(number) {
+                                            uint64_t number, bool final)
+    : method_(method), answer_(answer), omit_counts_(omit_counts), number_(number), final_(final) {
   histogram_size_ = wire::SizeOf([this](auto& out) { PutHistogram(out); });
   receipt_size_ = wire::SizeOf([this](auto& out) { PutReceipt(answer_.receipt, out); });
   if (answer.rows != nullptr) {
@@ -109,20 +109,6 @@ std::string Metadata(std::string_view key, std::string_view value) {
   }
   response_size_ = wire::SizeOf([this](auto& out) { this->PutComputeResponse(out); });
   size_ = wire::SizeOf([this](auto& out) { this->Put(out); });
-}
-
-ReplyEncoder ReplyEncoder::ComputeResponse(const Answer& answer, bool omit_counts) {
-  return {Method::kCompute, answer, omit_counts, false, 0};
-}
-
-ReplyEncoder ReplyEncoder::ComputeManyResponse(const Answer& answer, bool omit_counts,
-                                               uint64_t request_id) {
-  return {Method::kComputeMany, answer, omit_counts, false, request_id};
-}
-
-ReplyEncoder ReplyEncoder::AccumulateResponse(const Answer& answer, bool omit_counts, bool final,
-                                              uint64_t chunks) {
-  return {Method::kAccumulate, answer, omit_counts, final, chunks};
 }
 
 template <typename Out>

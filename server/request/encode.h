@@ -17,18 +17,16 @@ namespace histogram::server {
 // outlives it and does not change in between.
 class ReplyEncoder {
  public:
-  static ReplyEncoder ComputeResponse(const Answer& answer, bool omit_counts);
-  static ReplyEncoder ComputeManyResponse(const Answer& answer, bool omit_counts,
-                                          uint64_t request_id);
-  static ReplyEncoder AccumulateResponse(const Answer& answer, bool omit_counts, bool final,
-                                         uint64_t chunks);
+  // A reply of the method. `number`: a ComputeMany's id, an Accumulate's chunks; `final` is of an
+  // Accumulate, too.
+  ReplyEncoder(Method method, const Answer& answer, bool omit_counts, uint64_t number = 0,
+               bool final = false);
 
   size_t size() const { return size_; }
   // Returns the end of the message: out + size().
   uint8_t* Write(uint8_t* out) const;
 
  private:
-  ReplyEncoder(Method method, const Answer& answer, bool omit_counts, bool final, uint64_t number);
   // Writes a part of the message, or measures it: `Out` is a wire::Writer or wire::Sizer.
   template <typename Out>
   void PutHistogram(Out& out) const;
@@ -42,8 +40,8 @@ class ReplyEncoder {
   const Method method_;
   const Answer& answer_;
   const bool omit_counts_;
-  const bool final_;       // of an Accumulate
-  const uint64_t number_;  // a ComputeMany's id, an Accumulate's chunks
+  const uint64_t number_;
+  const bool final_;
   size_t histogram_size_ = 0, receipt_size_ = 0, rows_size_ = 0;
   size_t response_size_ = 0;  // of the ComputeResponse in a ComputeManyResponse
   size_t size_ = 0;

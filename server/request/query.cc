@@ -161,35 +161,29 @@ uint64_t CounterBytes(const Query& query) {
   return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
 }
 
-// Where only GPUs count.
-absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
-  if (query.plan->Now().counter_count() <= counters_max) return absl::OkStatus();
-  const uint32_t bins = query.binning.bin_count();
-  const uint64_t most = counters_max - internal::kOutsideSlots;
-  return InvalidField("TOO_MANY_BINS", "spec.binning",
-                      absl::StrCat(bins, " bins of ", ApiName(query.sample_type),
-                                   " are more than a GPU's limit of ", most,
-                                   "; a server with a CPU backend counts more"),
-                      most);
-}
-
-// Where only GPUs count.
-absl::Status CheckPhases(const Query& query, const PhaseLimits& limits) {
+// Refuses what is more than any GPU counts, where only GPUs count.
+absl::Status CheckGpuLimits(const Query& query, const QueryLimits& limits) {
+  const auto refuse = [](const char* reason, const char* field, const std::string& what,
+                         uint64_t most) {
+    return InvalidField(reason, field,
+                        absl::StrCat(what, " are more than a GPU's limit of ", most,
+                                     "; a server with a CPU backend counts more"),
+                        most);
+  };
   const PhaseLimits needs = NeedsOf(query);
-  if (needs.row_bins > limits.row_bins) {
-    return InvalidField(
-        "TOO_MANY_BINS", "spec.binning",
-        absl::StrCat(needs.row_bins, " bins of a row are more than a GPU's limit ", "of ",
-                     limits.row_bins, "; a server with a CPU backend counts more"),
-        limits.row_bins);
+  if (needs.row_bins > limits.phases.row_bins) {
+    return refuse("TOO_MANY_BINS", "spec.binning", absl::StrCat(needs.row_bins, " bins of a row"),
+                  limits.phases.row_bins);
   }
-  if (needs.pixel_bytes > limits.pixel_bytes) {
-    const uint64_t most = limits.pixel_bytes / SampleBytes(query.sample_type);
-    return BadRows("spec.rows.channels",
-                   absl::StrCat(query.rows->channels, " channels of ", ApiName(query.sample_type),
-                                " are more than a GPU's limit of ", most,
-                                "; a server with a CPU backend counts more"),
-                   most);
+  if (needs.pixel_bytes > limits.phases.pixel_bytes) {
+    return refuse("BAD_ROWS", "spec.rows.channels",
+                  absl::StrCat(query.rows->channels, " channels of ", ApiName(query.sample_type)),
+                  limits.phases.pixel_bytes / SampleBytes(query.sample_type));
+  }
+  if (query.plan->Now().counter_count() > limits.counters_max) {
+    return refuse("TOO_MANY_BINS", "spec.binning",
+                  absl::StrCat(query.binning.bin_count(), " bins of ", ApiName(query.sample_type)),
+                  limits.counters_max - internal::kOutsideSlots);
   }
   return absl::OkStatus();
 }
@@ -234,8 +228,7 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   query->range_of_data = spec.binning().even().range_of_data();
   if (absl::Status s = SetRows(spec, *query); !s.ok()) return s;
   if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
-  if (absl::Status s = CheckPhases(*query, limits.phases); !s.ok()) return s;
-  if (absl::Status s = CheckCounters(*query, limits.counters_max); !s.ok()) return s;
+  if (absl::Status s = CheckGpuLimits(*query, limits); !s.ok()) return s;
   // A GPU makes the tables of a plan that has none for each payload.
   if (!limits.direct && !query->range_of_data && !query->range_of_row) query->plan->Get();
   query->counter_bytes = CounterBytes(*query);

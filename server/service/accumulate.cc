@@ -241,8 +241,8 @@ void AccumulateStream::Reply(bool final, uint64_t bytes) {
   replied_at_ = folded;
   answer_.receipt.total_ns = time_.Busy(folded);
   if (state_.closed()) Answered(folded);
-  grpc::ByteBuffer reply = EncodeMessage(
-      ReplyEncoder::AccumulateResponse(answer_, query_->omit_counts, final, total_.chunks()));
+  grpc::ByteBuffer reply =
+      EncodeMessage({Method::kAccumulate, answer_, query_->omit_counts, total_.chunks(), final});
   ChargeReply(service_, caller_, reply.Length());
   PushReply(reply, bytes);
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,

@@ -111,9 +111,11 @@ absl::StatusOr<std::unique_ptr<Authenticator>> Authenticator::Load(const std::st
   return authenticator;
 }
 
-absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& text) const {
+absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& text,
+                                                            const Tenants& before) const {
   Tenants tenants;
-  std::map<std::string, std::shared_ptr<Tenant>, std::less<>> by_name;
+  std::map<std::string, std::shared_ptr<Tenant>> by_name, by_name_before;
+  for (const auto& [digest, tenant] : before) by_name_before[tenant->name()] = tenant;
   int number = 0;
   const auto error = [&](const absl::AlphaNum& what) {
     return absl::InvalidArgumentError(absl::StrCat(file_, ", line ", number, ": ", what));
@@ -144,7 +146,10 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
     if (tenant == nullptr) {
       if (by_name.size() > kTenantsMax)
         return error(absl::StrCat("there are more than ", kTenantsMax, " tenants"));
-      tenant = std::make_shared<Tenant>(words[0], bytes_per_second, burst_bytes_);
+      tenant = by_name_before[words[0]];
+      if (tenant == nullptr || tenant->bytes_per_second() != bytes_per_second) {
+        tenant = std::make_shared<Tenant>(words[0], bytes_per_second, burst_bytes_);
+      }
     } else if (tenant->bytes_per_second() != bytes_per_second) {
       return error("this tenant has another quota on an earlier line");
     }
@@ -160,22 +165,15 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
 absl::StatusOr<bool> Authenticator::Reload() {
   absl::StatusOr<std::string> text = ReadFile(file_);
   if (!text.ok()) return text.status();
+  Tenants before;
   {
     absl::MutexLock lock(&mu_);
     if (*text == loaded_text_ && !tenants_.empty()) return false;
+    before = tenants_;
   }
-  absl::StatusOr<Tenants> parsed = Parse(*text);
+  absl::StatusOr<Tenants> parsed = Parse(*text, before);
   if (!parsed.ok()) return parsed.status();
   absl::MutexLock lock(&mu_);
-  // A tenant whose quota has not changed keeps what it has used.
-  std::map<std::string, std::shared_ptr<Tenant>, std::less<>> before;
-  for (const auto& [digest, tenant] : tenants_) before[tenant->name()] = tenant;
-  for (auto& [digest, tenant] : *parsed) {
-    const auto it = before.find(tenant->name());
-    if (it != before.end() && it->second->bytes_per_second() == tenant->bytes_per_second()) {
-      tenant = it->second;
-    }
-  }
   tenants_ = *std::move(parsed);
   loaded_text_ = *std::move(text);
   return true;

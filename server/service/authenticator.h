@@ -75,7 +75,8 @@ class Authenticator {
   Authenticator(std::string file, uint64_t burst_bytes)
       : file_(std::move(file)), burst_bytes_(burst_bytes) {}
   static Digest DigestOf(std::string_view token);
-  absl::StatusOr<Tenants> Parse(const std::string& text) const;
+  // A tenant of `before` whose quota has not changed keeps what it has used.
+  absl::StatusOr<Tenants> Parse(const std::string& text, const Tenants& before) const;
 
   const std::string file_;
   const uint64_t burst_bytes_;

@@ -122,8 +122,7 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
       return bad;
     }
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
-    grpc::ByteBuffer reply =
-        EncodeMessage(ReplyEncoder::ComputeResponse(answer, query_->omit_counts));
+    grpc::ByteBuffer reply = EncodeMessage({Method::kCompute, answer, query_->omit_counts});
     ChargeReply(service_, caller_info_, reply.Length());
     reply_.Swap(&reply);  // to assign it would be to copy it
     return absl::OkStatus();

@@ -202,9 +202,10 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   const auto duration_ns = static_cast<uint64_t>(now - item.started_at);
   item.answer.receipt.total_ns = duration_ns;
   // Made where it is taken: to assign a byte buffer is to copy it.
-  grpc::ByteBuffer reply = result.ok() ? EncodeMessage(ReplyEncoder::ComputeManyResponse(
-                                             item.answer, item.query->omit_counts, request_id))
-                                       : EncodeMessage(EncodeComputeManyError(request_id, result));
+  grpc::ByteBuffer reply =
+      result.ok()
+          ? EncodeMessage({Method::kComputeMany, item.answer, item.query->omit_counts, request_id})
+          : EncodeMessage(EncodeComputeManyError(request_id, result));
   item.reply.Swap(&reply);
   if (result.ok()) {
     ChargeReply(service_, caller_, item.reply.Length());

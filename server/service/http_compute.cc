@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "forms/json.h"
 #include "forms/query.h"
@@ -99,10 +98,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     exchange_->Run([self] { self->Counted(); });
   }
 
-  void SetCaller() override {
-    caller = caller_info_.tenant != nullptr ? caller_info_.tenant->id()
-                                            : absl::HashOf(caller_info_.peer);
-  }
+  void SetCaller() override { caller = FairnessId(service_, caller_info_); }
 
  private:
   void Counted() {
@@ -188,7 +184,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     if (in_parts_ && !status.ok()) service_.observer.IntegrityFailure();
     if (!status.ok()) return status;
     answer.receipt.total_ns = static_cast<uint64_t>(service_.clock.Now() - started_at_);
-    const ReplyEncoder encoder = ReplyEncoder::ComputeResponse(answer, query_->omit_counts);
+    const ReplyEncoder encoder(Method::kCompute, answer, query_->omit_counts);
     std::string message(encoder.size(), '\0');
     encoder.Write(reinterpret_cast<uint8_t*>(message.data()));
     if (form_ == HttpForm::kConnectProto) return message;

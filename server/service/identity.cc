@@ -83,7 +83,7 @@ uint64_t FairnessId(const ServiceContext& service, const Caller& caller) {
 
 uint64_t PeerId(const ServiceContext& service, const Caller& caller) {
   if (caller.tenant != nullptr) return caller.tenant->id();
-  if (service.config.tls_client_ca.empty()) return 0;
+  if (service.config.tls_client_ca.empty() || caller.context == nullptr) return 0;
   const std::shared_ptr<const grpc::AuthContext> auth = caller.context->auth_context();
   if (auth == nullptr || !auth->IsPeerAuthenticated()) return 0;
   std::string identity;

@@ -17,7 +17,7 @@
 namespace histogram::server {
 
 struct Caller {
-  // The call, which outlives this; set by IdentifyCaller.
+  // gRPC's call, which outlives this; set by IdentifyCaller.
   const grpc::ServerContext* context = nullptr;
   std::string peer;                // its address as gRPC writes it, and forgets it when cancelled
   std::shared_ptr<Tenant> tenant;  // null where no tokens are configured

@@ -18,6 +18,7 @@ namespace {
 
 using histogram::Statistics;
 using histogram::server::Answer;
+using histogram::server::Method;
 using histogram::server::Receipt;
 using histogram::server::ReplyEncoder;
 using histogram::server::RowColumns;
@@ -171,12 +172,12 @@ void CheckReplies(const Answer& answer, bool omit_counts, bool final, uint64_t n
   FillHistogram(answer, omit_counts, *compute.mutable_histogram());
   FillReceipt(answer.receipt, *compute.mutable_receipt());
   if (answer.rows != nullptr) FillRows(*answer.rows, *compute.mutable_rows());
-  Check(ReplyEncoder::ComputeResponse(answer, omit_counts), compute);
+  Check({Method::kCompute, answer, omit_counts}, compute);
 
   v1::ComputeManyResponse many;
   many.set_request_id(number);
   *many.mutable_response() = compute;
-  Check(ReplyEncoder::ComputeManyResponse(answer, omit_counts, number), many);
+  Check({Method::kComputeMany, answer, omit_counts, number}, many);
 
   v1::AccumulateResponse accumulate;
   *accumulate.mutable_histogram() = compute.histogram();
@@ -184,7 +185,7 @@ void CheckReplies(const Answer& answer, bool omit_counts, bool final, uint64_t n
   if (answer.rows != nullptr) *accumulate.mutable_rows() = compute.rows();
   accumulate.set_final(final);
   accumulate.set_chunks(number);
-  Check(ReplyEncoder::AccumulateResponse(answer, omit_counts, final, number), accumulate);
+  Check({Method::kAccumulate, answer, omit_counts, number, final}, accumulate);
 }
 
 void CheckErrors(Input& input, uint64_t request_id) {

@@ -23,12 +23,11 @@ namespace {
 using histogram::GetErrorDetail;
 using histogram::server::MakeQuery;
 using histogram::server::MakeQueryCached;
+using histogram::server::Method;
 using histogram::server::ParsedRequest;
 using histogram::server::Query;
 using histogram::server::QueryLimits;
 namespace v1 = histogram::v1;
-
-enum class Kind : uint8_t { kCompute, kComputeMany, kAccumulate };
 
 // Whether `message` or a message in it holds a field that the generated code does not know.
 bool HasUnknownFields(const google::protobuf::Message& message) {
@@ -63,16 +62,16 @@ Reference Parse(std::string_view bytes, Message& message) {
   return reference;
 }
 
-Reference ParseWithProtobuf(Kind kind, std::string_view bytes) {
-  switch (kind) {
-    case Kind::kCompute: {
+Reference ParseWithProtobuf(Method method, std::string_view bytes) {
+  switch (method) {
+    case Method::kCompute: {
       v1::ComputeRequest message;
       Reference reference = Parse(bytes, message);
       reference.spec = message.spec();
       reference.payload = message.payload();
       return reference;
     }
-    case Kind::kComputeMany: {
+    case Method::kComputeMany: {
       v1::ComputeManyRequest message;
       Reference reference = Parse(bytes, message);
       reference.spec = message.request().spec();
@@ -80,7 +79,7 @@ Reference ParseWithProtobuf(Kind kind, std::string_view bytes) {
       reference.request_id = message.request_id();
       return reference;
     }
-    case Kind::kAccumulate: {
+    case Method::kAccumulate: {
       v1::AccumulateRequest message;
       Reference reference = Parse(bytes, message);
       reference.spec = message.spec();
@@ -88,20 +87,10 @@ Reference ParseWithProtobuf(Kind kind, std::string_view bytes) {
       reference.snapshot = message.snapshot();
       return reference;
     }
+    case Method::kDescribe:
+      break;
   }
   return {};
-}
-
-absl::Status ParseWithCodec(Kind kind, const SlicedMessage& message, ParsedRequest& out) {
-  switch (kind) {
-    case Kind::kCompute:
-      return ParseComputeRequest(message.fragments(), out);
-    case Kind::kComputeMany:
-      return ParseComputeManyRequest(message.fragments(), out);
-    case Kind::kAccumulate:
-      return ParseAccumulateRequest(message.fragments(), out);
-  }
-  return absl::OkStatus();
 }
 
 void CheckRefusal(const absl::Status& status) {
@@ -191,15 +180,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   Input input(data, size);
   const uint8_t first = input.TakeByte();
-  const auto kind = static_cast<Kind>(first % 3);
+  const auto method = static_cast<Method>(first % 3);  // those with payloads
   std::vector<size_t> lengths(input.TakeByte() % 64);
   for (size_t& length : lengths) length = input.TakeByte();
   const std::string_view bytes = input.TakeRest();
 
-  const Reference want = ParseWithProtobuf(kind, bytes);
+  const Reference want = ParseWithProtobuf(method, bytes);
   const SlicedMessage message(bytes, lengths);
   ParsedRequest parsed;
-  const absl::Status status = ParseWithCodec(kind, message, parsed);
+  const absl::Status status = ParseRequest(method, message.fragments(), parsed);
   if (want.own_fields_known && GetErrorDetail(status).reason != "MALFORMED_MESSAGE") {
     FUZZ_CHECK(parsed.request_id == want.request_id, status.ToString());
   }

@@ -26,7 +26,7 @@ TEST(SpecTest, EmptySpecsCostNoMoreThanEmptyPayloads) {
     const Fragment message(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     ParsedRequest parsed;
     const std::clock_t begin = std::clock();
-    EXPECT_TRUE(ParseComputeRequest({&message, 1}, parsed).ok());
+    EXPECT_TRUE(ParseRequest(Method::kCompute, {&message, 1}, parsed).ok());
     return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };
   double ratio = 1e9;
