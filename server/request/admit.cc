@@ -2,7 +2,6 @@
 
 #include <cassert>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -114,6 +113,7 @@ bool MakesTables(const Query& query, uint64_t payload_bytes) {
   plan.Get();
   return false;
 }
+
 // What a payload is called in errors, and the advice where it is too large.
 struct PayloadText {
   const char *field, *advice;
@@ -123,7 +123,6 @@ constexpr PayloadText kPayloadTexts[] = {  // by Method
     {"payload", kUseAccumulate},
     {"request.payload", kUseAccumulate},
     {"chunk", "; send it in smaller chunks"}};
-
 
 absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
   answer.rows = nullptr;
@@ -222,8 +221,8 @@ absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, 
   absl::Status status = MakeJobsAnswer(query, job, answer);
   if (status.ok()) status = Recount(verifier, job);
   if (!status.ok()) {
-    // A payload that does not have the range that it is to give is refused.
-    absl::IsInternal(status) ? observer.IntegrityFailure() : ObserveRefusal(observer, status);
+    // Any other is a refusal: the payload does not have the range that it is to give.
+    if (absl::IsInternal(status)) observer.IntegrityFailure();
     return status;
   }
   answer.receipt.batch = job.report;
@@ -232,23 +231,6 @@ absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, 
   observer.StageFinished(Stage::kFold, job.report.backend,
                          static_cast<uint64_t>(finished_at - begin));
   return absl::OkStatus();
-}
-
-void ObserveRefusal(Observer& observer, const absl::Status& status) {
-  static constexpr std::pair<std::string_view, RejectReason> kReasons[] = {
-      {"QUEUE_FULL", RejectReason::kQueueFull},
-      {"PAYLOAD_TOO_LARGE", RejectReason::kPayloadTooLarge},
-      {"TOO_MANY_BINS", RejectReason::kTooManyBins},
-      {"DRAINING", RejectReason::kDraining},
-      {"QUOTA_EXCEEDED", RejectReason::kQuota},
-      {"UNAUTHENTICATED", RejectReason::kUnauthenticated},
-      {"COMPRESSED_MESSAGE", RejectReason::kCompressed},
-      {"HEADERS_TOO_LARGE", RejectReason::kHeadersTooLarge}};
-  const std::string reason = GetErrorDetail(status).reason;
-  for (const auto& [name, reject_reason] : kReasons) {
-    if (reason == name) return observer.Rejected(reject_reason);
-  }
-  if (absl::IsInvalidArgument(status)) observer.Rejected(RejectReason::kBadRequest);
 }
 
 }  // namespace histogram::server

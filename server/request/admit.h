@@ -51,9 +51,6 @@ absl::Status Recount(Verifier& verifier, const Job& job);
 absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
                           const Job& job, Answer& answer, TimeNs& finished_at);
 
-// Counts the refusal of a request in the metrics. Does nothing for other errors.
-void ObserveRefusal(Observer& observer, const absl::Status& status);
-
 }  // namespace histogram::server
 
 #endif  // HISTOGRAM_SERVER_REQUEST_ADMIT_H_

@@ -65,7 +65,7 @@ class AccumulateStream final : public ServedStream {
   void End(StreamEnd end);
   // Ends the stream with the first error; chunks that are not yet counted cost no more work.
   void Fail(absl::Status status, StreamEvent event = StreamEvent::kRefused);
-  void Refuse(absl::Status status) override;
+  void Refuse(absl::Status status) override { Fail(std::move(status)); }
 
   // Counts a message that has arrived, unless its caller's quota makes it wait.
   void Take(std::shared_ptr<ReceivedMessage> message, TimeNs now);
@@ -121,11 +121,6 @@ void AccumulateStream::Fail(absl::Status status, StreamEvent event) {
   if (error_.ok()) error_ = std::move(status);
   CancelJobs();
   Step(event);
-}
-
-void AccumulateStream::Refuse(absl::Status status) {
-  ObserveRefusal(service_.observer, status);
-  Fail(std::move(status));
 }
 
 void AccumulateStream::OnReadDone(bool ok) {

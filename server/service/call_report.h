@@ -22,7 +22,11 @@ absl::Status CancelledCall(const CallGuard::Call& receives);
 // its client has sent none.
 absl::Status NoMessage(const grpc::ServerContext& context, const CallGuard::Call& receives);
 
-// Reports a call that is over, and has it logged where it failed or was slow.
+// Counts a refusal in the metrics. Does nothing for other errors.
+void ObserveRefusal(Observer& observer, const absl::Status& status);
+
+// Reports a call that is over, whether it was refused, too, and has it logged where it failed or
+// was slow.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,
                 const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns);
 

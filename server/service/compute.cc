@@ -77,7 +77,6 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
 
   void Refuse() {
     quota_.GiveBack(caller_info_);
-    ObserveRefusal(service_.observer, status_);
     Run();
   }
 
@@ -85,10 +84,8 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
 
   void OnDone() override {
     const TimeNs now = service_.clock.Now();
-    if (no_message_) {
-      status_ = NoMessage(context(), memory());  // by now it is known whether it was cancelled
-      ObserveRefusal(service_.observer, status_);
-    }
+    // By now it is known whether it was cancelled.
+    if (no_message_) status_ = NoMessage(context(), memory());
     if (status_.ok()) {
       service_.observer.StageFinished(Stage::kReply, report.backend,
                                       static_cast<uint64_t>(now - reply_at_));

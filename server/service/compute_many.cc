@@ -116,12 +116,12 @@ void ComputeManyStream::End(StreamEnd end) {
   if (end == StreamEnd::kCancelled) return Finish(grpc::Status::CANCELLED);
   if (end == StreamEnd::kDraining) {
     refused_ = Draining("the server is shutting down; what it had read is answered");
+    ObserveRefusal(service_.observer, refused_);
   }
   Finish(FailCall(refused_, context()));
 }
 
 void ComputeManyStream::Refuse(absl::Status status) {
-  ObserveRefusal(service_.observer, status);
   ReportCall(service_, caller_, Method::kComputeMany, status, 0, 0);
   refused_ = std::move(status);
   Step(StreamEvent::kRefused);
@@ -170,7 +170,7 @@ void ComputeManyStream::Handle(Item& item, bool may_wait) {
   if (status.ok()) {
     Submit(item);
   } else {
-    ObserveRefused(item.quota, status);
+    item.quota.GiveBack(caller_);
     MakeReply(item, status);
     AddReply(item);
   }

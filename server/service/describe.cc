@@ -104,7 +104,6 @@ class DescribeCall final : public UnaryCall {
 
   // The object may be gone when it returns.
   void Answer(const absl::Status& status, TimeNs begin) {
-    if (!status.ok()) ObserveRefusal(service_.observer, status);
     ReportCall(service_, caller_, Method::kDescribe, status, 0,
                static_cast<uint64_t>(service_.clock.Now() - begin));
     if (!status.ok()) return ReplyError(FailCall(status, context()));

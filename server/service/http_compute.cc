@@ -112,7 +112,6 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
 
   void Refuse(const absl::Status& status) {
     quota_.GiveBack(caller_info_);
-    ObserveRefusal(service_.observer, status);
     Reply(status);
   }
 

@@ -138,7 +138,6 @@ class HttpPort final : public HttpHandler {
       return ComputeOverHttp(service_, std::move(caller), form, std::move(exchange));
     }
     auto answer = status.ok() ? Describe(*exchange) : status;
-    if (!answer.ok()) ObserveRefusal(service_.observer, answer.status());
     ReportCall(service_, caller, Method::kDescribe, answer.status(), 0,
                static_cast<uint64_t>(service_.clock.Now() - begin));
     exchange->Reply(MakeReply(std::move(answer), form));
@@ -258,7 +257,6 @@ class HttpPort final : public HttpHandler {
   HttpReply Fail(const HttpRequest& request, const absl::Status& status) const {
     const Route* const route = FindRoute(request.path);
     if (route != nullptr && route->method.has_value()) {
-      ObserveRefusal(service_.observer, status);
       ReportCall(service_, CallerOf(request), *route->method, status, 0,
                  static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
     }

@@ -52,7 +52,7 @@ void ServedStream::JobEntered(StreamJob& job, const absl::StatusOr<Batcher::Outc
     job.waited = true;
     return Step(StreamEvent::kWaits);
   }
-  ObserveRefused(job.quota, outcome.status());
+  job.quota.GiveBack(caller_);
   OnCounted(job, outcome.status());
   JobReturned(job);
 }
@@ -65,11 +65,6 @@ void ServedStream::JobReturned(StreamJob& job) {
 
 void ServedStream::CancelJobs() {
   for (const auto& job : jobs_) job->cancelled.store(true, std::memory_order_relaxed);
-}
-
-void ServedStream::ObserveRefused(QuotaCharge& quota, const absl::Status& status) {
-  quota.GiveBack(caller_);
-  ObserveRefusal(service_.observer, status);
 }
 
 absl::Status ServedStream::AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,
@@ -112,13 +107,6 @@ void ServedStream::WriteOldest(grpc::WriteOptions options) {
   replies_.pop_front();
   memory().WriteBegun();
   StartWrite(outgoing_.message, options);
-}
-
-absl::Status ServedStream::Draining(std::string_view message) {
-  absl::Status status =
-      MakeError(absl::StatusCode::kUnavailable, std::string(message), {.reason = "DRAINING"});
-  ObserveRefusal(service_.observer, status);
-  return status;
 }
 
 }  // namespace histogram::server

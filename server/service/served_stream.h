@@ -10,10 +10,11 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/error.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/call.h"
@@ -104,10 +105,10 @@ class ServedStream : public StreamCall {
   virtual void OnCounted(StreamJob& job, const absl::Status& status) = 0;
   // It is counted, or never will be, and back on the loop's thread.
   virtual void OnReturned(StreamJob& job) = 0;
-  // Gives back what the message took of the quota, and reports why it is refused.
-  void ObserveRefused(QuotaCharge& quota, const absl::Status& status);
-  // Reports and returns the status of a stream that the server ends because it shuts down.
-  absl::Status Draining(std::string_view message);
+  // The status of a stream that the server ends because it shuts down.
+  static absl::Status Draining(const std::string& message) {
+    return MakeError(absl::StatusCode::kUnavailable, message, {.reason = "DRAINING"});
+  }
 
   ServiceContext& service_;
   const Method method_;
