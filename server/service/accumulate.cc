@@ -22,8 +22,6 @@ namespace {
 
 struct Chunk final : StreamJob {
   using StreamJob::StreamJob;
-  void Done(const absl::Status& status) override;  // from the batcher, by any thread
-
   bool snapshot = false;
   bool counted = false;        // or never will be, as `result` says
   std::vector<Tally> tallies;  // of its samples, once counted
@@ -41,12 +39,6 @@ class AccumulateStream final : public ServedStream {
   void Drain() override {
     time_.Ended(service_.clock.Now());
     Step(StreamEvent::kDrain);
-  }
-
-  // A chunk is counted, or never will be. On any thread.
-  void ChunkDone(Chunk& chunk, const absl::Status& status) {
-    OnCounted(chunk, status);
-    loop().Post(chunk);
   }
 
  private:
@@ -94,10 +86,6 @@ class AccumulateStream final : public ServedStream {
   Answer answer_;
   absl::Status error_;  // ends the stream
 };
-
-void Chunk::Done(const absl::Status& status) {
-  static_cast<AccumulateStream&>(stream).ChunkDone(*this, status);
-}
 
 void AccumulateStream::Perform(const StreamActions& actions) {
   if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);

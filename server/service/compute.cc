@@ -12,8 +12,8 @@
 namespace histogram::server {
 namespace {
 
-// gRPC's call, the batcher's job, and what is posted to the loop once the job is done elsewhere.
-class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
+// gRPC's call, and the batcher's job.
+class ComputeCall final : public UnaryCall, public LoopJob {
  public:
   ComputeCall(ServiceContext& service, EventLoop& loop) : UnaryCall(loop), service_(service) {
     Await([&](auto... arguments) {
@@ -64,7 +64,6 @@ class ComputeCall final : public UnaryCall, public LoopJob, public Posted {
     started_at_ = service_.clock.Now();
     status_ = Admit();
     if (!status_.ok()) return Refuse();
-    for_lane = loop().HandOver(bytes);
     if (ContextOf(service_, loop()).intake.Take(*this, Batcher::WhenFull::kRefuse)) Run();
   }
 

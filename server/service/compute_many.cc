@@ -18,8 +18,6 @@ namespace {
 // One payload of the stream, which has at most kStreamPayloadsMax of them.
 struct Item final : StreamJob {
   using StreamJob::StreamJob;
-  void Done(const absl::Status& status) override;  // from the batcher, by any thread
-
   std::shared_ptr<ReceivedMessage> message;
   std::shared_ptr<const Query> query;
   uint64_t received_bytes = 0;  // of the message
@@ -39,10 +37,6 @@ class ComputeManyStream final : public ServedStream, private Posted {
     Step(StreamEvent::kDrain);
     StopAwaitingQuota();
   }
-
-  // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
-  void MakeReply(Item& item, const absl::Status& status);
-  void PostItem(Item& item) { loop().Post(item); }
 
  private:
   // From gRPC.
@@ -66,7 +60,9 @@ class ComputeManyStream final : public ServedStream, private Posted {
   // `may_wait`: for its caller's quota.
   void Handle(Item& item, bool may_wait);
   absl::Status AdmitItem(Item& item);
-  void OnCounted(StreamJob& job, const absl::Status& status) override { job.result = status; }
+  // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
+  void MakeReply(Item& item, const absl::Status& status);
+  void OnCounted(StreamJob& job, const absl::Status& status) override;
   void OnReturned(StreamJob& job) override;
   void AddReply(Item& item);
 
@@ -77,14 +73,12 @@ class ComputeManyStream final : public ServedStream, private Posted {
   bool finished_ok_ = false;
 };
 
-void Item::Done(const absl::Status& status) {
-  auto& its_stream = static_cast<ComputeManyStream&>(stream);
-  if (is_small()) {
-    result = status;
+void ComputeManyStream::OnCounted(StreamJob& job, const absl::Status& status) {
+  if (job.is_small()) {
+    job.result = status;
   } else {
-    its_stream.MakeReply(*this, status);
+    MakeReply(static_cast<Item&>(job), status);
   }
-  its_stream.PostItem(*this);
 }
 
 void ComputeManyStream::OnDone() {

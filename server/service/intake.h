@@ -20,8 +20,8 @@
 
 namespace histogram::server {
 
-// A job of a call. Its Done posts it to the call's loop.
-class LoopJob : public Job {
+// A job of a call, and what is posted to the call's loop once the job is done elsewhere.
+class LoopJob : public Job, public Posted {
  public:
   // Payload, counters and reply are small. The loop makes the reply then: a lane has the next batch
   // to count.
@@ -38,8 +38,10 @@ class Intake final : private Posted {
  public:
   Intake(Batcher& batcher, EventLoop& loop) : batcher_(batcher), loop_(loop) {}
 
-  // Counts the job here and returns true, or sees to it that it enters the queue.
+  // Counts the job here and returns true, or sees to it that it enters the queue. Once a job that
+  // is for_lane is back, the loop is to be told (EventLoop::HandedBack).
   bool Take(LoopJob& job, Batcher::WhenFull when_full) {
+    job.for_lane = loop_.HandOver(job.bytes);
     if (batcher_.Count(&job)) return true;
     arrivals_.push_back({.job = &job, .when_full = when_full});
     if (job.for_lane || !job.is_small()) {

@@ -7,6 +7,11 @@
 
 namespace histogram::server {
 
+void StreamJob::Done(const absl::Status& status) {
+  stream.OnCounted(*this, status);
+  stream.loop().Post(*this);
+}
+
 void StreamJob::Entered(const absl::StatusOr<Batcher::Outcome>& outcome) {
   stream.JobEntered(*this, outcome);
 }
@@ -37,7 +42,6 @@ void ServedStream::OnDone() {
 }
 
 bool ServedStream::Submit(StreamJob& job) {
-  job.for_lane = loop().HandOver(job.bytes);
   Hold();  // until it has returned
   const bool counted = ContextOf(service_, loop()).intake.Take(job, Batcher::WhenFull::kWait);
   if (counted) {

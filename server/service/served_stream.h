@@ -26,8 +26,9 @@
 namespace histogram::server {
 
 // One message of a stream on its way through the batcher. Jobs are reused.
-struct StreamJob : LoopJob, Posted {
+struct StreamJob : LoopJob {
   explicit StreamJob(ServedStream& its_stream) : stream(its_stream) {}
+  void Done(const absl::Status& status) final;  // from the batcher, by any thread
   void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) final;  // from the intake
   void Run() final;                                                     // from the loop
 
@@ -101,9 +102,9 @@ class ServedStream : public StreamCall {
   // Has the job counted: here, and then returns true, or elsewhere. A full queue makes it wait, and
   // with it the stream.
   bool Submit(StreamJob& job);
-  // The job is counted here, or refused, as `status` says.
+  // The job is counted, or never will be, as `status` says. On any thread.
   virtual void OnCounted(StreamJob& job, const absl::Status& status) = 0;
-  // It is counted, or never will be, and back on the loop's thread.
+  // Then, on the loop's thread.
   virtual void OnReturned(StreamJob& job) = 0;
   // The status of a stream that the server ends because it shuts down.
   static absl::Status Draining(const std::string& message) {
