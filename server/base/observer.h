@@ -30,10 +30,10 @@ inline constexpr const MethodTraits& TraitsOf(Method method) {
 inline constexpr std::string_view MethodName(Method method) { return TraitsOf(method).name; }
 
 // Why a batch was closed.
-enum class ClosedBy : uint8_t { kIdle, kBytes, kPayloads, kDelay, kDeadline, kInline };
-inline constexpr int kClosedByCount = 6;
+enum class ClosedBy : uint8_t { kIdle, kBytes, kPayloads, kInline };
+inline constexpr int kClosedByCount = 4;
 inline constexpr std::array<std::string_view, kClosedByCount> kClosedByNames = {
-    "idle", "bytes", "payloads", "delay", "deadline", "inline"};
+    "idle", "bytes", "payloads", "inline"};
 
 enum class RejectReason : uint8_t {
   kQueueFull,

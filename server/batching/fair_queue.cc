@@ -99,19 +99,4 @@ void FairQueue::PopFront(Class& c) {
   }
 }
 
-FairQueue::Times FairQueue::Scan(SizeClass size_class) const {
-  Times times;
-  const Class& c = classes_[size_class];
-  if (c.tail == nullptr) return times;
-  const Line* line = c.tail;
-  do {
-    line = line->next;
-    line->jobs.ForEach([&times](const Job& job) {
-      times.oldest_enqueued_at = std::min(times.oldest_enqueued_at, job.enqueued_at);
-      times.tightest_deadline = std::min(times.tightest_deadline, job.deadline);
-    });
-  } while (line != c.tail);
-  return times;
-}
-
 }  // namespace histogram::server

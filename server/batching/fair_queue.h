@@ -60,13 +60,6 @@ class FairQueue {
   // Removes Front(size_class) at no cost to its caller.
   void Drop(SizeClass size_class);
 
-  // The oldest arrival and the tightest deadline of a class. O(payloads of the class).
-  struct Times {
-    TimeNs oldest_enqueued_at = kNever;
-    TimeNs tightest_deadline = kNever;
-  };
-  Times Scan(SizeClass size_class) const;
-
  private:
   // The jobs of one caller. Pooled: callers come and go with each batch, under the batcher's lock.
   // With a node of a map for each, 4 KiB payloads over 8 ComputeMany connections to an H200 lose 12

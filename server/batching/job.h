@@ -119,12 +119,6 @@ class JobList {
     return job;
   }
 
-  // Calls visit(const Job&) for each job, first to last.
-  template <typename Visit>
-  void ForEach(const Visit& visit) const {
-    for (const Job* job = first_; job != nullptr; job = job->notes_.next) visit(*job);
-  }
-
  private:
   Job* first_ = nullptr;
   Job* last_ = nullptr;

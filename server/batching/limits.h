@@ -18,7 +18,6 @@ struct BatchingLimits {
   uint64_t inline_bytes_max = kInlineBytesMax;  // counted on the thread that received it (cpu)
   uint64_t split_bytes_min = kSplitBytesMin;    // payloads of this size or more are cut over lanes
   uint64_t small_bytes_max = kSmallBytesMax;    // the largest payload of the small size class
-  uint64_t deadline_margin_us = 200;  // a batch closes this long before its tightest deadline
 };
 
 }  // namespace histogram::server

@@ -169,15 +169,15 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
     return view.up && view.free > 0;
   });
   // Only now: a prediction takes as long as all the rest here, under the lock that all loops share.
-  if (choices > 1 || limits_.batch_delay_us_max > 0) {
+  if (choices > 1) {
     for (int b = 0; b < credits_.size(); ++b) {
       if (!views_[b].up) continue;
       views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, WorkloadOf(job.plan),
                                           views_[b].lane_payloads, limits_);
     }
   }
-  Decision decision = server::Decide(now, queue, views_, limits_);
-  decision.wake_at = std::min(decision.wake_at, wake_at);
+  Decision decision = server::Decide(queue, views_, limits_);
+  decision.wake_at = wake_at;
   decision.bytes_max = WholeSamples(decision.bytes_max, job);
   const bool large_counters = job.plan.counter_count() > kSplitCountersMax;
   const bool on_cpu = decision.backend >= 0 && views_[decision.backend].kind == BackendKind::kCpu;

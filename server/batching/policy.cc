@@ -58,7 +58,7 @@ uint64_t PieceBytesMax(const QueueView& queue, const BackendView& backend,
 
 }  // namespace
 
-Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends,
+Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
                 const BatchingLimits& limits) {
   if (queue.payloads == 0) return {};
   const int best = EarliestToFinish(queue, backends);
@@ -74,32 +74,14 @@ Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView
     decision.closed_by = ClosedBy::kBytes;
   } else if (queue.payloads >= payloads_max) {
     decision.closed_by = ClosedBy::kPayloads;
-  } else if (limits.batch_delay_us_max == 0) {
-    decision.closed_by = ClosedBy::kIdle;
-  } else {
-    const TimeNs delay_ends =
-        queue.oldest_enqueued_at + static_cast<TimeNs>(limits.batch_delay_us_max * 1000);
-    const TimeNs close_at =
-        queue.tightest_deadline -
-        static_cast<TimeNs>(backend.batch_cost_ns + limits.deadline_margin_us * 1000);
-    if (now < std::min(delay_ends, close_at)) {
-      decision.wake_at = std::min(delay_ends, close_at);
-      return decision;
-    }
-    decision.closed_by = now >= delay_ends ? ClosedBy::kDelay : ClosedBy::kDeadline;
   }
-  decision.action = Decision::Action::kDispatch;
   decision.backend = best;
-  decision.payloads_max = payloads_max;
-  decision.bytes_max = decision.fill_bytes_max = bytes_max;
-  if (limits.batch_delay_us_max == 0) {
-    decision.fill_bytes_max =
-        std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / backend.lanes));
-    decision.payloads_max =
-        std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / backend.lanes));
-  }
+  decision.fill_bytes_max =
+      std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / backend.lanes));
+  decision.payloads_max =
+      std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / backend.lanes));
   decision.parts = Parts(queue.next_bytes, backend, FreeFor(queue, backend), limits);
-  decision.bytes_max = std::min(decision.bytes_max, PieceBytesMax(queue, backend, limits));
+  decision.bytes_max = std::min(bytes_max, PieceBytesMax(queue, backend, limits));
   return decision;
 }
 

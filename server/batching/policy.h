@@ -1,5 +1,5 @@
-// Decides when to dispatch what to which backend. A pure function of the time, the queue and the
-// backends, without clock, lock or I/O. The batcher does what it decides.
+// Decides what to dispatch to which backend. A pure function of the queue and the backends, without
+// clock, lock or I/O. The batcher does what it decides.
 #ifndef HISTOGRAM_SERVER_BATCHING_POLICY_H_
 #define HISTOGRAM_SERVER_BATCHING_POLICY_H_
 
@@ -17,8 +17,6 @@ namespace histogram::server {
 struct QueueView {
   uint32_t payloads = 0;
   uint64_t bytes = 0;
-  TimeNs oldest_enqueued_at = kNever;
-  TimeNs tightest_deadline = kNever;
   uint64_t next_bytes = 0;      // what is left of the first payload
   bool next_executing = false;  // a part of that payload is executing
 };
@@ -35,35 +33,29 @@ struct BackendView {
 };
 
 struct Decision {
-  enum class Action : uint8_t { kWait, kDispatch };
-  Action action = Action::kWait;
-  int backend = -1;             // kDispatch: index into the backends
-  uint32_t payloads_max = 0;    // kDispatch: close the batch at this many payloads ...
+  int backend = -1;             // index into the backends; -1: wait
+  uint32_t payloads_max = 0;    // close the batch at this many payloads ...
   uint64_t bytes_max = 0;       // ... or this many bytes (a first payload larger than this is cut)
-  uint64_t fill_bytes_max = 0;  // kDispatch: add no payload that makes the batch larger than this
-  uint32_t parts = 1;  // kDispatch: cut the first payload into this many parts, over free lanes
+  uint64_t fill_bytes_max = 0;  // add no payload that makes the batch larger than this
+  uint32_t parts = 1;           // cut the first payload into this many parts, over free lanes
   ClosedBy closed_by = ClosedBy::kIdle;
-  TimeNs wake_at = kNever;  // kWait: decide again at this time, if nothing else happens
+  TimeNs wake_at = kNever;  // decide again at this time, if nothing else happens; the placer's
 };
 
 // `backends` are in order of preference.
 // - Of the backends with a free lane it chooses the one that is expected to finish first, of equal
 //   ones the first. With no free lane the queue waits.
-// - With a free lane, a batch closes when it is full (bytes, payloads), when now + cost + margin
-//   reaches the tightest deadline, or when the oldest payload has waited for the delay. Without a
-//   delay it closes at once.
+// - With a free lane, a batch closes at once.
 // - A payload of split_bytes_min or more is cut over all free lanes but one, so that small payloads
 //   find a lane. A backend with one lane has none to spare. For the same reason the rest of a
 //   payload that is executing in part does not take the last lane while nothing else is queued.
 //   No part is smaller than a quarter of split_bytes_min. On the CPU no part is larger than a
 //   lane's share of what is left, so that lanes that become free take part.
-// - Without a delay a batch takes at most its lane's share of the queue (but a few payloads at
+// - A batch takes at most its lane's share of the queue (but a few payloads at
 //   least): the other lanes will soon be free too.
 // - A payload larger than bytes_max is cut to that. Its rest stays first of its caller.
 // Backends that are down or have no lanes are skipped. With none left the decision is to wait.
-//
-// REQUIRES: limits and costs are so small that no time is out of range.
-Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends,
+Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
                 const BatchingLimits& limits);
 
 }  // namespace histogram::server

@@ -43,14 +43,10 @@ bool Recovery::Settle(Pending& pending, BackendMask up, TimeNs now, Outbox& outb
     return true;
   }
   while (credits_.AnyFree(pending.failed_on)) {
-    const QueueView view{.payloads = 1,
-                         .bytes = piece.bytes,
-                         .oldest_enqueued_at = piece.job->enqueued_at,
-                         .tightest_deadline = now,  // late already: close at once
-                         .next_bytes = piece.bytes};
+    const QueueView view{.payloads = 1, .bytes = piece.bytes, .next_bytes = piece.bytes};
     const Decision decision = placer_.Decide(now, view, *piece.job, pending.failed_on);
     wake_at_ = std::min(wake_at_, decision.wake_at);
-    if (decision.action != Decision::Action::kDispatch) return false;
+    if (decision.backend < 0) return false;
     if (Form(pending, decision, now, outbox)) return true;
   }
   return false;

@@ -150,17 +150,17 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
                  .bytes = queue_.bytes(c),
                  .next_bytes = FairQueue::Left(front),
                  .next_executing = front.notes_.pieces > 1};
-  // Without a delay nothing waits for the time. With one, less than a batch waits while a lane is
-  // free, so the scan is short.
   if (limits_.batch_delay_us_max > 0 && view.bytes < limits_.batch_bytes_max &&
       view.payloads < limits_.batch_payloads_max) {
-    const FairQueue::Times times = queue_.Scan(c);
-    view.oldest_enqueued_at = times.oldest_enqueued_at;
-    view.tightest_deadline = times.tightest_deadline;
+    const auto until = front.enqueued_at + static_cast<TimeNs>(limits_.batch_delay_us_max * 1000);
+    if (now < until) {
+      wake_at_ = std::min(wake_at_, until);
+      return dropped;
+    }
   }
   const Decision decision = placer_.Decide(now, view, front, 0);
   wake_at_ = std::min(wake_at_, decision.wake_at);
-  if (decision.action != Decision::Action::kDispatch) return dropped;
+  if (decision.backend < 0) return dropped;
   Form(c, decision, now, outbox);
   return true;
 }

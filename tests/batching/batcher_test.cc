@@ -225,7 +225,7 @@ TEST_F(BatcherTest, DoneMayDeleteTheJobAndEnqueueItAgain) {
   EXPECT_EQ(repeating.left, 0);
 }
 
-// --- Delay and deadlines
+// --- Delay
 
 TEST_F(BatcherTest, ADelayFillsTheBatch) {
   limits_.batch_delay_us_max = 500;
@@ -242,42 +242,17 @@ TEST_F(BatcherTest, ADelayFillsTheBatch) {
   batcher().Pump();
   EXPECT_EQ(puppet().sizes(), Sizes(2, 10));
   puppet().Complete();
-  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kDelay);
-}
-
-TEST_F(BatcherTest, ADeadlineEndsTheDelay) {
-  limits_.batch_delay_us_max = 10000;
-  limits_.deadline_margin_us = 100;
-  Add({});
-  puppet().set_estimate([](const Workload&) { return 50'000; });
-  TestJob& job = NewJob(10);
-  job.deadline = clock_.Now() + 1'000'000;
-  Enqueue(job);
-  EXPECT_EQ(batcher().Pump(), clock_.Now() + 850'000);
-  clock_.AdvanceUs(850);
-  batcher().Pump();
-  ASSERT_EQ(puppet().held(), 1u);
-  EXPECT_EQ(puppet().deadline(), job.deadline);
-  puppet().Complete();
-  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kDeadline);
-  // The tightest of those that are left counts, once it has gone.
-  Enqueue(10);
-  EXPECT_EQ(batcher().Pump(), clock_.Now() + 10'000'000);
-  clock_.AdvanceUs(10000);
-  batcher().Pump();
-  puppet().Complete();
 }
 
 TEST_F(BatcherTest, ADelayOfOneClassDoesNotHoldUpTheOther) {
   limits_.batch_delay_us_max = 1000;
   limits_.batch_bytes_max = 400 * kKiB;
-  Add({.lanes = 2});
+  Add({});
   Enqueue(10);
   for (int i = 0; i < 4; ++i) Enqueue(100 * kKiB);
   EXPECT_EQ(puppet().sizes(), Sizes(4, 100 * kKiB));
   EXPECT_EQ(batcher().snapshot().queue_payloads, 1u);
   clock_.AdvanceUs(1000);
-  batcher().Pump();
   puppet().CompleteAll();
 }
 
@@ -712,7 +687,6 @@ TEST_F(BatcherTest, TheThreadHonoursTheDelay) {
   EXPECT_TRUE(with_thread.WaitIdle(kNever));
   EXPECT_TRUE(job.ok());
   EXPECT_GE(job.queue_ns, 1'000'000u);
-  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kDelay);
 }
 
 // --- Typed samples
@@ -827,7 +801,7 @@ TEST_F(TypedGpuTest, PredictionsKnowSamplesAndBins) {
     asked.push_back(w);
     return 1;
   });
-  limits_.batch_delay_us_max = 1;  // predictions are asked for then
+  Add({.name = "cuda:1"});  // predictions are asked for where there is a choice
   batcher();
   asked.clear();
   Enqueue(NewTyped(8 * kKiB, plan_));
@@ -836,8 +810,6 @@ TEST_F(TypedGpuTest, PredictionsKnowSamplesAndBins) {
     EXPECT_EQ(w.sample_bytes, 8u);
     EXPECT_EQ(w.bin_count, 20u);
   }
-  clock_.AdvanceUs(10);
-  batcher().Pump();
   cpu().CompleteAll();
   gpu().CompleteAll();
 }

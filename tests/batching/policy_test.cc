@@ -11,7 +11,6 @@ namespace histogram::server {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-constexpr TimeNs kNow = 1'000'000'000;
 constexpr TimeNs kUs = 1000;
 
 BatchingLimits Limits() {
@@ -19,13 +18,6 @@ BatchingLimits Limits() {
   limits.batch_bytes_max = 16 * kMiB;
   limits.batch_payloads_max = 100;
   limits.split_bytes_min = 2 * kMiB;
-  limits.deadline_margin_us = 200;
-  return limits;
-}
-
-BatchingLimits Delayed() {
-  BatchingLimits limits = Limits();
-  limits.batch_delay_us_max = 500;
   return limits;
 }
 
@@ -44,18 +36,9 @@ BackendView Down(BackendView lane) {
   return lane;
 }
 
-// `payloads` of the same size, which came just now.
+// `payloads` of the same size.
 QueueView Queue(uint32_t payloads, uint64_t each) {
-  return {.payloads = payloads,
-          .bytes = payloads * each,
-          .oldest_enqueued_at = kNow,
-          .next_bytes = each};
-}
-
-QueueView With(QueueView queue, TimeNs oldest_us_ago, TimeNs deadline_in_us = -1) {
-  queue.oldest_enqueued_at = kNow - oldest_us_ago * kUs;
-  if (deadline_in_us >= 0) queue.tightest_deadline = kNow + deadline_in_us * kUs;
-  return queue;
+  return {.payloads = payloads, .bytes = payloads * each, .next_bytes = each};
 }
 
 QueueView RestOf(QueueView queue) {
@@ -63,16 +46,14 @@ QueueView RestOf(QueueView queue) {
   return queue;
 }
 
-// What is decided: where the batch goes, why now, over how many lanes; or when to look again.
+// What is decided: where the batch goes, why now, over how many lanes.
 struct Expected {
   int backend = -1;  // -1: waits
   ClosedBy closed_by = ClosedBy::kIdle;
   uint32_t parts = 1;
-  TimeNs wake_us = -1;  // from now; -1: never
 };
 
 constexpr Expected kWaits;
-Expected WaitsUs(TimeNs us) { return {.wake_us = us}; }
 Expected Takes(int backend, uint32_t parts = 1) { return {.backend = backend, .parts = parts}; }
 Expected ClosedFor(ClosedBy why) { return {.backend = 0, .closed_by = why}; }
 
@@ -81,7 +62,6 @@ struct Case {
   QueueView queue;
   std::vector<BackendView> lanes;
   Expected expected;
-  BatchingLimits limits = Limits();
 };
 
 std::vector<Case> Cases() {
@@ -92,7 +72,7 @@ std::vector<Case> Cases() {
       {"no backend at all waits", small, {}, kWaits},
       {"a backend that is down is as good as none", small, {Down(lane)}, kWaits},
       {"a backend without lanes is skipped", small, {Lane(0, 0), lane}, Takes(1)},
-      {"idle lane, no delay: at once", small, {lane}, Takes(0)},
+      {"idle lane: at once", small, {lane}, Takes(0)},
       {"busy lane: waits for it", Queue(5, 10), {Busy()}, kWaits},
       {"an empty payload goes like any other", Queue(1, 0), {lane}, Takes(0)},
 
@@ -103,25 +83,10 @@ std::vector<Case> Cases() {
       {"never waits for a lane while another is free", small, {Busy(1), slow}, Takes(1)},
       {"all busy: nothing to look again for", small, {Busy(), Busy()}, kWaits},
 
-      // When to close, with a delay.
-      {"waits for more until the delay ends", With(small, 100), {lane}, WaitsUs(400), Delayed()},
-      {"the delay is over", With(small, 500), {lane}, ClosedFor(ClosedBy::kDelay), Delayed()},
-      {"full by bytes", Queue(2, 8 * kMiB), {lane}, ClosedFor(ClosedBy::kBytes), Delayed()},
-      {"full by payloads", Queue(100, 10), {lane}, ClosedFor(ClosedBy::kPayloads), Delayed()},
-      {"not quite full", Queue(99, 10), {lane}, WaitsUs(500), Delayed()},
-      {"the deadline is first", With(small, 0, 400), {slow}, WaitsUs(150), Delayed()},
-      {"cost and margin reach it",
-       With(small, 0, 250),
-       {slow},
-       ClosedFor(ClosedBy::kDeadline),
-       Delayed()},
-      {"one microsecond before that", With(small, 0, 251), {slow}, WaitsUs(1), Delayed()},
-      {"it has passed", With(small, 0, 0), {lane}, ClosedFor(ClosedBy::kDeadline), Delayed()},
-      {"a lane that must be waited for is not closed for",
-       With(small, 500),
-       {Busy()},
-       kWaits,
-       Delayed()},
+      // Why it closes.
+      {"full by bytes", Queue(2, 8 * kMiB), {lane}, ClosedFor(ClosedBy::kBytes)},
+      {"full by payloads", Queue(100, 10), {lane}, ClosedFor(ClosedBy::kPayloads)},
+      {"not quite full", Queue(99, 10), {lane}, ClosedFor(ClosedBy::kIdle)},
 
       // Cutting over lanes.
       {"just too small to cut", Queue(1, 2 * kMiB - 1), {Lane(8, 8)}, Takes(0)},
@@ -163,38 +128,32 @@ TEST(DecideTest, ACpusLaneTakesItsShareOfAPayloadThatIsCut) {
     SCOPED_TRACE(c.name);
     BackendView lane = Lane(c.free, 8);
     lane.kind = BackendKind::kCpu;
-    EXPECT_EQ(Decide(kNow, c.queue, {lane}, Limits()).bytes_max, c.bytes_max);
+    EXPECT_EQ(Decide(c.queue, {lane}, Limits()).bytes_max, c.bytes_max);
     lane.kind = BackendKind::kGpu;
-    EXPECT_EQ(Decide(kNow, c.queue, {lane}, Limits()).bytes_max, Limits().batch_bytes_max);
+    EXPECT_EQ(Decide(c.queue, {lane}, Limits()).bytes_max, Limits().batch_bytes_max);
   }
 }
 
 TEST(DecideTest, Table) {
   for (const Case& c : Cases()) {
     SCOPED_TRACE(c.name);
-    const Decision decision = Decide(kNow, c.queue, c.lanes, c.limits);
+    const Decision decision = Decide(c.queue, c.lanes, Limits());
     EXPECT_EQ(decision.backend, c.expected.backend);
-    if (c.expected.backend < 0) {
-      EXPECT_EQ(decision.action, Decision::Action::kWait);
-      EXPECT_EQ(decision.wake_at,
-                c.expected.wake_us < 0 ? kNever : kNow + c.expected.wake_us * kUs);
-      continue;
-    }
-    EXPECT_EQ(decision.action, Decision::Action::kDispatch);
+    if (c.expected.backend < 0) continue;
     EXPECT_EQ(decision.closed_by, c.expected.closed_by);
     EXPECT_EQ(decision.parts, c.expected.parts);
   }
 }
 
-TEST(DecideTest, WithoutADelayABatchTakesItsLanesShare) {
+TEST(DecideTest, ABatchTakesItsLanesShare) {
   BatchingLimits limits = Limits();
   limits.batch_payloads_max = 1024;
-  Decision decision = Decide(kNow, Queue(800, 16 << 10), {Lane(1, 4)}, limits);
+  Decision decision = Decide(Queue(800, 16 << 10), {Lane(1, 4)}, limits);
   EXPECT_EQ(decision.payloads_max, 200u);
   EXPECT_EQ(decision.fill_bytes_max, uint64_t{200} * (16 << 10));
   EXPECT_EQ(decision.bytes_max, 16 * kMiB) << "the share cuts no payload";
 
-  decision = Decide(kNow, Queue(10, 16), {Lane(1, 4)}, limits);
+  decision = Decide(Queue(10, 16), {Lane(1, 4)}, limits);
   EXPECT_EQ(decision.payloads_max, 64u) << "a batch is worth its hand-over";
   EXPECT_EQ(decision.fill_bytes_max, uint64_t{256} << 10);
 }

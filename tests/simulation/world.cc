@@ -48,7 +48,6 @@ void World::MakeLimits() {
   limits_.inline_bytes_max = Chance(50) ? Below(600) : 0;
   limits_.split_bytes_min = 300 + Below(4000);
   limits_.small_bytes_max = Below(1500);
-  limits_.deadline_margin_us = Below(300);
 }
 
 void World::MakeBackends() {
