@@ -21,15 +21,14 @@ namespace histogram::server {
 namespace {
 
 struct LevelName {
-  LogLevel level;
   std::string_view name;
   spdlog::level::level_enum spdlog_level;
 };
-constexpr std::array<LevelName, 5> kLevels = {{{LogLevel::kDebug, "debug", spdlog::level::debug},
-                                               {LogLevel::kInfo, "info", spdlog::level::info},
-                                               {LogLevel::kWarn, "warn", spdlog::level::warn},
-                                               {LogLevel::kError, "error", spdlog::level::err},
-                                               {LogLevel::kOff, "off", spdlog::level::off}}};
+constexpr std::array<LevelName, 5> kLevels = {{{"debug", spdlog::level::debug},
+                                               {"info", spdlog::level::info},
+                                               {"warn", spdlog::level::warn},
+                                               {"error", spdlog::level::err},
+                                               {"off", spdlog::level::off}}};
 
 const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
@@ -123,34 +122,6 @@ bool IsPlain(std::string_view text) {
   });
 }
 
-std::string FormatText(int64_t time_us, LogLevel level, std::string_view event,
-                       absl::Span<const LogField> fields) {
-  std::string line = FormatTime(time_us);
-  line += ' ';
-  line += Named(level).name;
-  line.append(6 - Named(level).name.size(), ' ');
-  const std::string quoted = Quote(event);
-  line.append(quoted, 1, quoted.size() - 2);  // escaped, without the quotes
-  for (const LogField& field : fields) {
-    if (field.value.empty()) continue;
-    const bool quotes = field.is_text && !IsPlain(field.value);
-    line += ' ' + field.key + '=' + (quotes ? Quote(field.value) : Cut(field.value));
-  }
-  return line;
-}
-
-std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
-                       absl::Span<const LogField> fields) {
-  std::string line = R"({"time":")" + FormatTime(time_us) + R"(","level":")";
-  line += Named(level).name;
-  line += R"(","event":)" + Quote(event);
-  for (const LogField& field : fields) {
-    if (field.value.empty()) continue;
-    line += ",\"" + field.key + "\":" + (field.is_text ? Quote(field.value) : field.value);
-  }
-  return line + '}';
-}
-
 }  // namespace
 
 void InitLogging(LogLevel from, LogFormat format) {
@@ -198,8 +169,24 @@ void LogThrottled(LogThrottle& throttle, TimeNs now, LogLevel level, std::string
 
 std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,
                           absl::Span<const LogField> fields) {
-  return format == LogFormat::kJson ? FormatJson(time_us, level, event, fields)
-                                    : FormatText(time_us, level, event, fields);
+  const bool json = format == LogFormat::kJson;
+  const std::string_view name = Named(level).name;
+  std::string line = FormatTime(time_us);
+  const std::string quoted = Quote(event);
+  if (json) {
+    line = R"({"time":")" + line + R"(","level":")";
+    line.append(name) += R"(","event":)" + quoted;
+  } else {
+    line.append(1, ' ').append(name).append(6 - name.size(), ' ');
+    line.append(quoted, 1, quoted.size() - 2);  // escaped, without the quotes
+  }
+  for (const LogField& field : fields) {
+    if (field.value.empty()) continue;
+    const bool quotes = field.is_text && (json || !IsPlain(field.value));
+    line += json ? ",\"" + field.key + "\":" : ' ' + field.key + '=';
+    line += quotes ? Quote(field.value) : Cut(field.value);
+  }
+  return json ? line + '}' : line;
 }
 
 }  // namespace histogram::server
