@@ -174,8 +174,7 @@ class Batcher {
   const uint64_t inline_bytes_max_, charge_max_;
   InlineGate gate_;
 
-  uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;      // threads that will touch this object again
-  TimeNs wake_at_ ABSL_GUARDED_BY(mu_) = kNever;  // the time of the next Pump
+  uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;  // threads that will touch this object again
   CondVar idle_;
 
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

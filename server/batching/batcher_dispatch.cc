@@ -21,14 +21,13 @@ TimeNs Batcher::PumpAt(TimeNs now) {
   }
   Finish(outbox);
   MutexLock lock(mu_);
-  return std::min(wake_at_, recovery_.WatchdogAt());
+  return std::min(scheduler_.wake_at(), recovery_.WatchdogAt());
 }
 
 void Batcher::PumpLocked(TimeNs now, Outbox& outbox) {
   recovery_.Pump(now, outbox);
   scheduler_.Pump(now, outbox);
-  wake_at_ = std::min(recovery_.wake_at(), scheduler_.wake_at());
-  if (wake_at_ < sleeps_until_) wake_thread_.NotifyOne();
+  if (scheduler_.wake_at() < sleeps_until_) wake_thread_.NotifyOne();
   OpenGateLocked();
 }
 
@@ -66,7 +65,7 @@ void Batcher::RunThread(TimeNs expected) {
     PumpAt(now);
     MutexLock lock(mu_);
     expected = now;
-    const TimeNs until = std::min({wake_at_, recovery_.WatchdogAt(), now + tick});
+    const TimeNs until = std::min({scheduler_.wake_at(), recovery_.WatchdogAt(), now + tick});
     const TimeNs sleep = until - clock_.Now();
     if (stopping_ || sleep <= 0) continue;
     sleeps_until_ = until;

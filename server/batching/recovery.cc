@@ -27,7 +27,6 @@ void Recovery::Retry(const Flight& flight, std::string_view reason, absl::string
 }
 
 void Recovery::Pump(TimeNs now, Outbox& outbox) {
-  wake_at_ = kNever;
   if (retries_.empty()) return;
   const BackendMask up = credits_.Refresh(outbox);
   while (!retries_.empty() && Settle(retries_.front(), up, now, outbox)) retries_.pop_front();
@@ -45,7 +44,6 @@ bool Recovery::Settle(Pending& pending, BackendMask up, TimeNs now, Outbox& outb
   while (credits_.AnyFree(pending.failed_on)) {
     const QueueView view{.payloads = 1, .bytes = piece.bytes, .next_bytes = piece.bytes};
     const Decision decision = placer_.Decide(now, view, *piece.job, pending.failed_on);
-    wake_at_ = std::min(wake_at_, decision.wake_at);
     if (decision.backend < 0) return false;
     if (Form(pending, decision, now, outbox)) return true;
   }

@@ -38,8 +38,6 @@ class Recovery {
   // first one without a lane holds up the rest, so that many that wait cost nothing. Ends pieces
   // without a backend left.
   void Pump(TimeNs now, Outbox& outbox);
-  // The time of the next Pump, if nothing happens before.
-  TimeNs wake_at() const { return wake_at_; }
 
   // --- The watchdog
 
@@ -71,7 +69,6 @@ class Recovery {
   Placer& placer_;
   Scheduler& scheduler_;
   std::deque<Pending> retries_;
-  TimeNs wake_at_ = kNever;
 };
 
 }  // namespace histogram::server
