@@ -30,7 +30,6 @@ class SpareDescriptors {
 
   // Makes up for those that were used. False: there are not enough now.
   bool Refill();
-  bool empty() const { return spare_.empty(); }
   // A client's socket, which does not block, or -1 with errno.
   int Accept(int listener, SocketAddress& peer);
   // Closes a client's socket, or keeps its descriptor.
