@@ -23,7 +23,7 @@ BLOCKS = {chr(0x2588 + i): 1 - i / 8 for i in range(8)}  # full block down to on
 
 def run(command):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True,
-                          env={**os.environ, "COLUMNS": str(COLUMNS), "NO_COLOR": "1"})
+                          env={**os.environ, "COLUMNS": str(COLUMNS)})
     return [f"$ {command}", *done.stdout.rstrip("\n").split("\n"), ""]
 
 
