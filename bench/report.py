@@ -501,7 +501,7 @@ def gpus():
         number = re.search(r"-x(\d+)$", path.parent.name)
         line = (f"- {number[1] if number else 1} x {check['device']}, driver {check['driver']}, CUDA {check['cuda']}: "
                 f"{count('passed')} tests passed, {count('failed')} failed, {count('skipped')} skipped "
-                f"({check['date']}, commit {check['commit'][:7]})")
+                f"({check['date']}, commit {check['commit'][:7]}{check.get('note', '')})")
         lines.append(textwrap.fill(line, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
     return "The GPU suite (`scripts/gpu-check`) has run on these; other GPUs are untested.\n\n" + "\n".join(lines)
 

@@ -59,7 +59,8 @@ const CudaKernel& ChooseKernel(const LanesShared& shared, const Batch& batch) {
   for (const BatchItem& item : batch.items) {
     workload.payload_bytes = std::max(workload.payload_bytes, item.bytes);
   }
-  return *Kernels()[shared.selector->Choose(workload).value()];
+  // No row serves a batch beyond the lane, which refuses it.
+  return *Kernels()[shared.selector->Choose(workload).value_or(0)];
 }
 
 // Whether all items have the first one's plan.
