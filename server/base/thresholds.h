@@ -30,12 +30,12 @@ inline constexpr uint64_t kHandOverBytesMin = uint64_t{64} << 10;
 // 1 MiB over eight connections costs 3 to 4 % of the server's CPU time (ADR 5).
 inline constexpr uint64_t kInlineBytesMax = uint64_t{1} << 20;
 
-// Rows of one payload, and bytes of one reply. Above, a reply would be larger than the payloads
-// that a server takes by default; a client sends fewer rows at a time.
+// Rows of one payload. A client that has more sends fewer at a time.
 inline constexpr uint64_t kRowsMax = uint64_t{1} << 20;
 // Samples of all rows, which may overlap, and counters that are cleared and looked through: about a
 // second of one core.
 inline constexpr uint64_t kRowWorkMax = uint64_t{1} << 30;
+// The most bytes of one reply: as many as a server takes of a payload by default.
 inline constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
 // A server that allows more bins also sends the counts and edges of that many.
 constexpr uint64_t ReplyBytesMax(uint32_t bin_count_max) {

@@ -19,7 +19,7 @@ PhaseLimits MostPhases(const std::vector<Backend*>& backends) {
   return most;
 }
 
-// The largest payload that no lane's share would be cut from.
+// The largest payload that is counted where it arrives: one that would not be cut for lanes.
 uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
   if (cpu == nullptr) return 0;
   return std::min({limits.inline_bytes_max, limits.batch_bytes_max, limits.split_bytes_min - 1,

@@ -9,9 +9,9 @@
 // A payload may leave in pieces (Take). Its rest stays first of its caller. A payload costs its
 // bytes and kPayloadCost, so that empty ones are not free.
 //
-// Every operation except Scan is O(1), amortised over the bytes and payloads that leave. Memory is
-// bounded by the most callers that had payloads queued at one time: jobs are linked through
-// themselves. Not thread-safe: the batcher's lock guards it. Owns no job.
+// Every operation is O(1), amortised over the bytes and payloads that leave. Memory is bounded by
+// the most callers that had payloads queued at one time: jobs are linked through themselves. Not
+// thread-safe: the batcher's lock guards it. Owns no job.
 #ifndef HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
 #define HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
 

@@ -3,7 +3,7 @@
 // A flight owns the rows that the backend counts into, and the cut fragments that it reads. A job
 // gets its results only if the batch comes back in time. Flights are pooled and keep their memory.
 //
-// The batcher owns it. The batcher's lock guards its members, with one exception: the thread
+// Credits owns it. The batcher's lock guards its members, with one exception: the thread
 // that prepares a flight (until started_at is set) or delivers it (after its credit was returned)
 // needs no lock. The watchdog does not touch such flights.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_

@@ -49,10 +49,10 @@ struct Decision {
 // - A payload of split_bytes_min or more is cut over all free lanes but one, so that small payloads
 //   find a lane. A backend with one lane has none to spare. For the same reason the rest of a
 //   payload that is executing in part does not take the last lane while nothing else is queued.
-//   No part is smaller than a quarter of split_bytes_min. On the CPU no part is larger than a
-//   lane's share of what is left, so that lanes that become free take part.
-// - A batch takes at most its lane's share of the queue (but a few payloads at
-//   least): the other lanes will soon be free too.
+//   No part but the last is smaller than a quarter of split_bytes_min. On the CPU no part is larger
+//   than a lane's share of what is left, so that lanes that become free take part.
+// - A batch takes at most its lane's share of the queue (but a few payloads at least): the other
+//   lanes will soon be free too.
 // - A payload larger than bytes_max is cut to that. Its rest stays first of its caller.
 // Backends that are down or have no lanes are skipped. With none left the decision is to wait.
 Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,

@@ -1,4 +1,4 @@
-// Every setting of the server: its default, its limits, and where it comes from.
+// Every setting of the server, its default, and where it comes from.
 // Precedence: flags over HISTSVC_ environment variables over a config file over these defaults.
 //
 // Plain values; ParseConfig is a thread-safe function without state. Units are the last part of a

@@ -2,9 +2,9 @@
 // waits for a slow client.
 //
 // Everything that a stranger can make it hold has a limit: connections, headers, bodies over all
-// connections, and the time that each takes. Where there are too many connections, the oldest that
-// has not sent a whole request goes. A few descriptors are reserved, so that the server answers
-// when the process has no others.
+// connections, and the time that each takes. Where there are too many connections, the client that
+// has most loses one: the oldest that has had its last reply, else the oldest whose request is not
+// whole. A few descriptors are reserved, so that the server answers when the process has no others.
 #ifndef HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 #define HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 

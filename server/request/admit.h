@@ -27,9 +27,10 @@ using Charge = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 
 // Parses a message in place, checks its payload against the limits, makes its query and charges its
 // caller. Keeps a query that is already set: an Accumulate reads the spec of its first message
-// only. `parsed` points into `message`. Fails with RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), or as
-// the parsers, MakeQuery and `charge` do. Charges nothing if it fails. REQUIRES: the method's
-// messages have a payload.
+// only. `parsed` points into `message`. Fails with RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), with
+// INVALID_ARGUMENT where the query does not go with the payload or the method, or as ParseRequest,
+// MakeQuery and `charge` do. Charges nothing if it fails. REQUIRES: the method's messages have a
+// payload.
 absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
                    Charge charge, ParsedRequest& parsed, std::shared_ptr<const Query>& query);
 // The same of what is parsed: spec, payload and payload_bytes are set.

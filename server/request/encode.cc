@@ -129,7 +129,7 @@ void ReplyEncoder::PutHistogram(Out& out) const {
   if (counts) out.Varints(9, absl::MakeConstSpan(answer_.bins));
 }
 
-// Of an Accumulate, whose rows have another number, without them.
+// Leaves out the rows of an Accumulate: their field has another number.
 template <typename Out>
 void ReplyEncoder::PutComputeResponse(Out& out) const {
   out.Message(1, histogram_size_, [this](auto& to) { this->PutHistogram(to); });

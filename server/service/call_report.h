@@ -25,8 +25,8 @@ absl::Status NoMessage(const grpc::ServerContext& context, const CallGuard::Call
 // Counts a refusal in the metrics. Does nothing for other errors.
 void ObserveRefusal(Observer& observer, const absl::Status& status);
 
-// Reports a call that is over, whether it was refused, too, and has it logged where it failed or
-// was slow.
+// Reports a call, or an item of a ComputeMany, that is over: to the metrics, with the refusal if it
+// was refused, and to the log if it failed or was slow.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,
                 const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns);
 

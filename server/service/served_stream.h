@@ -1,6 +1,6 @@
-// The common part of ComputeMany and Accumulate: the caller, the room held for the call, its one
-// read and its one write. A stream belongs to its loop's thread. Its state decides what happens
-// next (request/stream_state.h).
+// The common part of ComputeMany and Accumulate: the caller, the room held for the call, its jobs,
+// its one read and its one write. A stream belongs to its loop's thread. Its state decides what
+// happens next (request/stream_state.h).
 #ifndef HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
 #define HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
 
