@@ -23,7 +23,7 @@ std::string ApiName(SampleType type);
 Result<Binning> BinningOf(const v1::Binning& binning, SampleType type,
                           uint32_t bin_count_max = kBinCountMax);
 
-// The kind of binning: values, even, edges, alphabet.
+// The kind of binning: values, even, edges, alphabet, byte_table.
 std::string BinningKind(const v1::Spec& spec);
 // Whether the bins are groups of symbols, which no values lie between.
 bool BinsAreSymbols(const v1::Spec& spec);

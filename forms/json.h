@@ -16,8 +16,8 @@ inline constexpr char kSchema[] = "histogram/v1";
 // "sample_type", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
 // With rows "rows" has the counts, and all else that the API's RowAnswers has, as columns.
 // The receipt's "in_process" is true if this process counted rather than a server. Then kernel_ns
-// is the sum over threads; total_ns and round_trip_ns run from the first byte read to the last
-// counted.
+// is the average over the threads that counted; total_ns and round_trip_ns add up what looking at
+// the input, counting it, and its statistics took.
 nlohmann::ordered_json ReportsToJson(const std::vector<Report>& reports);
 
 nlohmann::ordered_json DescriptionToJson(const v1::DescribeResponse& description);

@@ -18,8 +18,9 @@
 
 namespace histogram {
 
-// Valid UTF-8 without control characters: U+FFFD replaces each of these and each invalid byte. File
-// names and servers' messages must not control a terminal or break JSON or XML.
+// Valid UTF-8 without control characters and those that reorder text. A space replaces a tab and a
+// line feed, U+FFFD each other of these and each invalid byte. File names and servers' messages
+// must not control a terminal or break JSON or XML.
 std::string SafeText(absl::string_view text);
 
 struct Report {
@@ -37,7 +38,7 @@ struct Report {
 void SetCounts(const Histogram& from, v1::Histogram& to);
 void SetStatistics(const Statistics& from, v1::Statistics& to);
 
-// The edges, one more than bins: the server's, else EdgesByValue.
+// The edges, one more than bins: the server's, else EdgesByValue. Empty if each row has its own.
 std::vector<double> EdgesOf(const Report& report);
 
 // The type of spec.sample_type; u8 for an unknown one.
