@@ -22,7 +22,7 @@
 namespace histogram::cli {
 namespace {
 
-constexpr uint64_t kTokenBytesMax = 4096;  // gRPC limits all of a call's metadata to 8 KiB
+constexpr uint64_t kTokenBytesMax = 4096;  // gRPC's default for all of a call's metadata is 8 KiB
 
 constexpr int kSecondsMax = 2;
 

@@ -30,9 +30,10 @@ struct OutputOptions {
   std::string output = {};       // a file; empty: standard output
 };
 
-// A line for the user: the only place that makes safe what files, servers and options are called.
+// Writes a line for the user to `err`. It makes safe what files, servers and options are called.
 void Note(Environment& env, absl::string_view message);
-// The same; these return an exit code.
+// These return an exit code. Fail and UsageError note the message. Emit writes `text` to the file
+// `output`, or to `out` if that is empty.
 int Fail(Environment& env, absl::string_view message);
 int UsageError(Environment& env, absl::string_view message);
 int Emit(Environment& env, const std::string& output, const std::string& text);

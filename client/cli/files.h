@@ -33,8 +33,8 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes, absl::
 
 // Fills the buffer from a file descriptor; returns fewer bytes only at the end of the file. `name`
 // is for the error. Waits for data where the descriptor is in non-blocking mode, too.
-// DEADLINE_EXCEEDED if a pipe or terminal has no data until the deadline. Reads at `offset` if it
-// is given, else from where the file stands.
+// DEADLINE_EXCEEDED if the buffer is not full by the deadline. Reads at `offset` if it is given,
+// else from where the file stands.
 absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
                                  absl::Time deadline = absl::InfiniteFuture(),
                                  std::optional<uint64_t> offset = std::nullopt);

@@ -73,9 +73,9 @@ struct LoadOptions {
 // Runs for warm_up_s + duration_s, or until `stop` returns true or the deadline, or until calls
 // have ended UNAVAILABLE and no answer has come for a second. Then it waits for the requests that
 // it has begun. UNAVAILABLE: no connection within 5 s. RESOURCE_EXHAUSTED: the system allows too
-// few threads. INVALID_ARGUMENT: options that contradict each other. REQUIRES: connections,
-// in_flight and duration_s are > 0; the two functions are set; Client::Connect takes `server` and
-// `connect`.
+// few threads or descriptors. INVALID_ARGUMENT: options that contradict each other. REQUIRES:
+// connections, in_flight and duration_s are > 0; the two functions are set; Client::Connect takes
+// `server` and `connect`.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace histogram::client

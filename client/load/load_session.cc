@@ -71,7 +71,7 @@ void CountFloats(const std::string& payload, uint32_t bins, v1::Histogram& histo
 }  // namespace
 
 LoadClock::time_point After(LoadClock::time_point begin, double seconds) {
-  // Some hundred years are for ever, and fit.
+  // Thirty years are for ever, and fit.
   const std::chrono::duration<double> bounded(std::min(seconds, 1e9));
   return begin + std::chrono::duration_cast<LoadClock::duration>(bounded);
 }

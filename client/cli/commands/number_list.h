@@ -105,7 +105,7 @@ class Numbers {
  private:
   static constexpr uint64_t kLeastI64 = uint64_t{1} << 63;
   static constexpr double kExactMax = 0x1p53;
-  static constexpr ptrdiff_t kShortDigits = 18;  // and a point; as many are no more than 64 bits
+  static constexpr ptrdiff_t kShortDigits = 18;  // a point among them; so many fit into 64 bits
   static constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
                                        1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
   static bool IsDigit(char c) { return c >= '0' && c <= '9'; }

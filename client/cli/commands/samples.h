@@ -50,7 +50,7 @@ absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Ti
                          std::vector<Input>& inputs, v1::Spec& spec);
 
 // Whether the beginning of an input is text of numbers: nothing but digits, signs, points,
-// exponents and what separates numbers, with a line end or a blank.
+// exponents and what separates numbers, with at least one digit and one separator.
 bool LooksLikeNumbers(absl::string_view beginning);
 
 }  // namespace histogram::cli

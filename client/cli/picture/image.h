@@ -17,7 +17,7 @@ namespace histogram::cli {
 inline constexpr uint64_t kPixelsMax = uint64_t{1} << 29;
 
 struct Channel {
-  std::string name;    // grey, red, green, blue, alpha
+  std::string name;    // grey, red, green, blue, alpha, luminance
   std::string values;  // width * height samples, row by row; those of 16 bits are little-endian
 };
 

@@ -36,7 +36,7 @@ std::string RenderSvg(const std::vector<Panel>& panels);
 
 std::string BaseName(const std::string& path);
 
-// Round numbers between low and high, about `count` steps apart; two at least.
+// About `count` round numbers between low and high; two at least.
 std::vector<double> NiceTicks(double low, double high, int count);
 
 }  // namespace histogram::cli

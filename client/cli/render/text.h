@@ -1,5 +1,4 @@
-// Formats and parses text for people: numbers, sizes, durations, safe strings. Thread-safe: no
-// state.
+// Writes numbers, sizes and times for people, and fits text into columns. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_TEXT_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_TEXT_H_
 

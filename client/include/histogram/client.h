@@ -5,10 +5,10 @@
 //   auto reply = (*client)->Compute(histogram::v1::Spec(), "some bytes");
 //   if (reply.ok()) Use(reply->histogram());
 //
-// Every call blocks and runs on the caller's thread. The library starts no threads of its own. A
-// Client is thread-safe; share one. It owns its connections. Every reply is checked: its number of
-// samples must be that of the payload, and its counts must add up to it. Otherwise the call fails
-// with INTERNAL.
+// Every call blocks and runs on the caller's thread. The library keeps no threads of its own. A
+// Client is thread-safe; share one. It owns its connections. Every histogram that a call returns is
+// checked: its number of samples must be that of the payload, and its counts, unless the spec omits
+// them, must add up to it. Otherwise the call fails with INTERNAL.
 //
 // Errors are absl::Status with the server's code and message. ErrorDetail(status) returns the
 // server's reason, field and limit.
@@ -56,10 +56,9 @@ struct ConnectOptions {
   // that answers.
   bool round_robin = true;
   bool health_checking = true;  // with round_robin: call only servers that say they are ready
-  // 1 to 5; 1: never retry. How often one Compute or Describe is tried; once while most calls of
-  // this Client fail, for retries would add to an overload. ComputeMany gives up after
-  // so many attempts in a row without an answer. Accumulate is never retried: its reader cannot go
-  // back.
+  // 1 to 5: how often one Compute or Describe is tried; once while most calls to the server fail,
+  // for retries would add to an overload. ComputeMany gives up after so many attempts in a row
+  // without an answer. Accumulate is never retried: its reader cannot go back.
   int attempts_max = 4;
   absl::Duration backoff_initial = absl::Milliseconds(50);  // > 0; doubles up to backoff_max
   absl::Duration backoff_max = absl::Seconds(1);
@@ -92,7 +91,7 @@ struct ItemResult {
 
 struct ManyOptions {
   CallOptions call = {};
-  // The most payloads, and the most bytes, that are sent and unanswered. One payload may always be.
+  // While so many payloads, or so many bytes, are unanswered, the next payload waits.
   // Before the first answer a stream is tried again only while its bytes are within
   // ConnectOptions::payload_bytes_max.
   size_t in_flight_max = 32;
@@ -120,8 +119,8 @@ class Client {
  public:
   // `address`: HOST:PORT, [V6]:PORT, unix:PATH, or any name gRPC resolves (dns:///NAME:PORT).
   // Checks its arguments: INVALID_ARGUMENT names the bad one. RESOURCE_EXHAUSTED: the system allows
-  // too few threads for gRPC. The first call makes the connection. A later call makes a lost one
-  // again.
+  // too few threads or descriptors for gRPC. The first call makes the connection. A later call
+  // makes a lost one again.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ConnectOptions& options = {});
   ~Client();
@@ -132,12 +131,12 @@ class Client {
   absl::StatusOr<v1::ComputeResponse> Compute(const v1::Spec& spec, std::string payload,
                                               const CallOptions& options = {});
 
-  // Histograms of many payloads over one stream. Calls `next` for payloads, as long as the options'
-  // bounds allow, until it returns nullopt. Calls `on_result` exactly once for each payload, in
-  // order of completion. Both run on the caller's thread. A payload's error does not affect the
-  // others. If the stream ends UNAVAILABLE (the server shuts down), it is opened again for the
-  // payloads without an answer. If it fails for good, they get its error, `next` is not called
-  // again, and ComputeMany returns the error.
+  // Histograms of many payloads, over one stream at a time. Calls `next` for payloads, as long as
+  // the options' bounds allow, until it returns nullopt. Calls `on_result` exactly once for each
+  // payload, in order of completion. Both run on the caller's thread. A payload's error does not
+  // affect the others. If the stream ends UNAVAILABLE (the server shuts down), it is opened again
+  // for the payloads without an answer. If it fails for good, they get its error, `next` is not
+  // called again, and ComputeMany returns the error.
   absl::Status ComputeMany(const std::function<std::optional<Item>()>& next,
                            const std::function<void(ItemResult)>& on_result,
                            const ManyOptions& options = {});
