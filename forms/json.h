@@ -12,9 +12,10 @@ namespace histogram {
 
 inline constexpr char kSchema[] = "histogram/v1";
 
-// {"schema": ..., "histograms": [{"source", "binning", "edges", "last_edge_closed", "counts",
-// "sample_type", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
-// With rows "rows" has the counts, and all else that the API's RowAnswers has, as columns.
+// {"schema": ..., "histograms": [{"source", "sample_type", "binning", "edges", "last_edge_closed",
+// "counts", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
+// With rows "rows" has the counts, and all else that the API's RowAnswers has, as columns. An
+// "incomplete" says why the rest of the input was not counted.
 // The receipt's "in_process" is true if this process counted rather than a server. Then kernel_ns
 // is the average over the threads that counted; total_ns and round_trip_ns add up what looking at
 // the input, counting it, and its statistics took.

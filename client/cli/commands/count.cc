@@ -17,7 +17,7 @@
 namespace histogram::cli {
 namespace {
 
-constexpr uint64_t kSmallBytes = uint64_t{64} << 10;     // sent without asking for the limit
+constexpr uint64_t kSmallBytes = uint64_t{64} << 10;     // one alone needs no AskForLimit
 constexpr uint64_t kWholeBytesMax = uint64_t{16} << 20;  // beyond, chunks overlap disk and network
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
