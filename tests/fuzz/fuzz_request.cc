@@ -3,7 +3,8 @@
 // Input: one byte for the kind of message (from 128 on to a server that takes 2^24 bins), one for
 // the number of cuts, one byte for the length of each slice but the last, then the message.
 // Whenever protobuf parses the message without unknown fields, the codec must read the same spec,
-// payload, id and flag out of its slices; otherwise it must refuse.
+// payload, id and flag out of its slices, or refuse the spec as too large; otherwise the codec, or
+// MakeQuery after it, must refuse.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 # find_package and by pkg-config. Nothing but a C++20 compiler may be needed, and only the public headers
 # may be there.
 #
-# Set before: BUILD_DIR, EXAMPLE_DIR, WORK_DIR, CXX_COMPILER, BUILD_TYPE, LIBDIR.
+# Set before: BUILD_DIR, EXAMPLE_DIR, WORK_DIR, CXX_COMPILER, BUILD_TYPE, LIBDIR, CUDA.
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 file(REMOVE_RECURSE "${WORK_DIR}")
 set(prefix "${WORK_DIR}/prefix")
