@@ -25,7 +25,7 @@ std::string ModelName(const FileReader& read = ReadWholeFile);
 // and the groups above, of versions 1 and 2. nullopt: no limit.
 std::optional<double> CgroupCpuQuota(const FileReader& read = ReadWholeFile);
 
-// The cores on which the scheduler may run this process; at least 1.
+// The cores on which the scheduler may run the calling thread; at least 1.
 uint32_t AffinityCores();
 
 // The quota rounded up, at most the affinity's cores, at least 1.

@@ -37,7 +37,7 @@ const CpuKernel* FindKernel(std::string_view name);
 // The kernel for payloads of `bytes` if nothing is measured.
 const CpuKernel& DefaultKernel(uint64_t bytes);
 
-// What other kernels fall back to.
+// Defined in runs8.cc.
 CountBytes CountRuns8;
 
 }  // namespace histogram::cpu

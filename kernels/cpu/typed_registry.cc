@@ -29,7 +29,7 @@ bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.emp
           std::visit([](const auto& bins) { return bins.guess.computes_edges(); }, plan.bins));
 }
 
-// The same, and the guess is usable.
+// IsWide, and the guess is usable.
 [[maybe_unused]] bool IsGuess(const internal::PlanData& plan) {
   return IsWide(plan) &&
          std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.bins);

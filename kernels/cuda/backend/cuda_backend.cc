@@ -151,9 +151,9 @@ bool PinReceiveMemory(std::span<uint8_t> memory, std::vector<std::string>& notes
   return status.ok();
 }
 
-// Allocates all lanes and tunes on the first of them, on a thread of its own. RESOURCE_EXHAUSTED
-// where memory is short. REQUIRES: CheckOptions(options) is OK, options.cuda_lanes is not 0,
-// and options.force_kernel is empty or one of cuda's.
+// Allocates all lanes and tunes on the first of them. Each call has a thread of its own.
+// RESOURCE_EXHAUSTED where memory is short. REQUIRES: CheckOptions(options) is OK,
+// options.cuda_lanes is not 0, and options.force_kernel is empty or one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,

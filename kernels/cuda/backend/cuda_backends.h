@@ -20,7 +20,7 @@ namespace histogram {
 absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
     const BackendOptions& options, std::vector<std::string>& notes);
 
-// Every CUDA kernel that is compiled in.
+// Every CUDA kernel of bytes that is compiled in.
 std::vector<KernelInfo> ListCudaKernels();
 
 }  // namespace histogram

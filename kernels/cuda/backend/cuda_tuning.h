@@ -31,7 +31,7 @@ double MeasureGatherNsPerByte(Lane& lane);
 std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const BackendOptions& options,
                                         Lane& lane);
 
-// The rows of typed samples, which one kernel counts: the times of lone payloads of f32 in
+// The rows of typed samples, by the kernel of lone payloads: the times of those of f32 in
 // kTypedBinsMeasured even bins on `lane`, once gathered. One row with a cost of 0 where nothing is
 // to be measured. Takes some milliseconds. REQUIRES: as above.
 inline constexpr uint32_t kTypedBinsMeasured = 2048;

@@ -1,12 +1,12 @@
 // The lanes of one GPU at work: a thread for each, and what happens when the GPU is lost.
 //
 // A batch belongs to the lane that took it. The backend goes down by MarkDown, or by an error that
-// poisons the context. Then a thread of its own takes the batches that wait for the device from
-// their lanes and hands them back UNAVAILABLE, whether or not the device ever answers. A lane that
-// is stuck there is left behind with its buffers. A lane that is copying from the fragments keeps
-// its batch until it has let go of them. Of a backend that is down nothing is freed: its context
-// may be poisoned. Where the error is one after which the process must end, the backends of all
-// GPUs that share a SharedFate go down with this one.
+// poisons the context. Whoever marks it down takes the batches that wait for the device from their
+// lanes. A thread of its own hands them back UNAVAILABLE, whether or not the device ever answers. A
+// lane that is stuck there is left behind with its buffers. A lane that is copying from the
+// fragments keeps its batch until it has let go of them. Of a backend that is down nothing is
+// freed: its context may be poisoned. Where the error is one after which the process must end, the
+// backends of all GPUs that share a SharedFate go down with this one.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_THREADS_H_
 #define HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_THREADS_H_
 

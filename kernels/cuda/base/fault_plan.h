@@ -2,10 +2,10 @@
 //
 // The text is a comma-separated list of:
 //
-// - fail-launch=N: the N-th batch of the process (from 1) fails at its launch; the context
-// survives.
-// - hang-launch=N: the N-th batch never finishes; its kernel waits until the backend goes.
-// - poison-launch=N: the N-th batch writes through a bad pointer, which poisons the context.
+// - fail-launch=N: the N-th launch (from 1; of a batch, or of a step of phases) on any GPU fails;
+//   the context survives.
+// - hang-launch=N: the N-th never finishes; its kernel waits until the backend goes, or for 60 s.
+// - poison-launch=N: the N-th writes through a bad pointer, which poisons the context.
 // - out-of-memory: the lanes cannot be allocated.
 // - no-driver, driver-too-old, no-device: the machine appears so.
 //

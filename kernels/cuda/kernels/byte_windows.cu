@@ -2,8 +2,8 @@
 //
 // A team of four warps has a table (byte_tables.cuh). Two windows that are counted at the same time
 // have a half of each counter. Reading the table costs more than counting a window, and is done
-// once for both. The table is never cleared: what was counted since the last time is the difference
-// of two sums modulo 2^32.
+// once for both. The table is cleared only once: what was counted since the last time is the
+// difference of two sums modulo 2^32.
 #include <algorithm>
 #include <cmath>
 

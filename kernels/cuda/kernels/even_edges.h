@@ -1,5 +1,6 @@
 // Even edges that a device computes itself: neither a plan nor tables are made, and nothing is
-// copied. A block computes the thresholds of its bins, and finds bins by FindBy::kGuess.
+// copied. A block computes the thresholds of its bins. It finds bins by FindBy::kGuess, those of
+// samples of 8 and 16 bits by a search.
 //
 // Plain data and functions without state, for host and device; thread-safe. On a host they are
 // called in the library's floating-point mode.

@@ -53,7 +53,7 @@ inline constexpr uint32_t kExtentWords = 3;
 
 absl::Status EnqueueExtent(const ExtentLaunch& launch);
 
-// As FindExtent says it; where a sample is not finite, only `finite` is set.
+// As FindExtent, without `negative_zero`; where a sample is not finite, only `finite` is set.
 histogram::Extent ToExtent(const Extent& keys, SampleType type);
 
 }  // namespace histogram::cuda

@@ -12,7 +12,7 @@
 namespace histogram::cuda {
 namespace {
 
-// All of 64 KiB is in flight at once: the most that a lane gives this kernel. Not measured apart.
+// All of 64 KiB is in flight at once: the most of this kernel's ladder. Not measured apart.
 constexpr uint32_t kThreads = Columns::kThreads;
 constexpr uint32_t kLoads = 4;  // in flight in each thread
 

@@ -1,4 +1,4 @@
-// Every CUDA kernel, by name.
+// Every CUDA kernel of bytes, by name.
 #ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_REGISTRY_H_
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_REGISTRY_H_
 

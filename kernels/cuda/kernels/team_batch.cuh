@@ -10,8 +10,8 @@
 // bytes and its number can be moved, not shifted, into the address: one byte permutation forms it.
 //
 // Collecting. Sums of words over the threads are right modulo 2^32 however often single words
-// wrapped. So a table is never cleared: each thread keeps the sums of its two rows, and the counts
-// since then are the difference.
+// wrapped. So a table is cleared only once: each thread keeps the sums of its two rows, and the
+// counts since then are the difference.
 //
 // Payloads cut between teams meet in an accumulator that the last of their warps reads, writes out
 // and clears. Every row is written once, so rows may lie in mapped host memory.

@@ -42,7 +42,7 @@ enum class FindBy : uint8_t {
   // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
   // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
   // because the multiply-add is monotone: MakeGuess (bin_rules.cc) looks at both ends of each bin.
-  // Or because the error is bounded (even_edges.h); with `sure` 0 it is not, and a search decides.
+  // Or because the error is bounded (SetEvenGuess); with `sure` 0 it is not, and a search decides.
   kGuess,
   // Floats: a multiply-add names a cell (CellOf), and the cell a bin: the sample's, or the next if
   // it is not below that one's threshold. A search decides in cells of more thresholds.

@@ -1,7 +1,7 @@
 // Counting the rows of a payload on a device, all in one launch: a histogram for each.
 //
 // Sample i belongs to channel i % channels; a stretch of the samples of one channel makes a row for
-// each channel, as RowCut (kernels/rows.h) says. Plain data and functions without state;
+// each channel, as RowCut (histogram/rows.h) says. Plain data and functions without state;
 // thread-safe.
 #ifndef HISTOGRAM_CUDA_KERNELS_TYPED_ROWS_H_
 #define HISTOGRAM_CUDA_KERNELS_TYPED_ROWS_H_
@@ -53,8 +53,8 @@ struct RowsLaunch {
 // is 1, or EvenBinsFit and they are those of MakeEvenBins, for own ranges over any range with the
 // arithmetic that they take; launch.longest < 2^32.
 absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& bins);
-// As PrepareTable, for the kernel by which EnqueueRows counts by a plan. It loads it where that was
-// not called.
+// As PrepareTable, for the kernel by which EnqueueRows counts by a plan. EnqueueRows loads it where
+// this was not called.
 absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
 
 // The most bins of a row: a block's shared memory holds a table of so many.

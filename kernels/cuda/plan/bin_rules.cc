@@ -10,7 +10,7 @@
 namespace histogram::cuda {
 namespace {
 
-// A position beyond it no longer fits the low bits of a float (see typed_table.cu), and its
+// A position beyond it no longer fits the low bits of a float (LowBits in typed.h), and its
 // rounding alone is a large part of a bin.
 constexpr uint32_t kPositionBinsMax = 1U << 20;
 // Of a bin. A guess that may err by more is not used. Not measured apart.

@@ -85,7 +85,7 @@ void TypedPlan::Fill(const Plan& plan, const internal::Bins<P>& bins) {
 }
 
 TypedPlan::TypedPlan(const Plan& plan) : type_(plan.type()) {
-  // A plan has edges, so making tables does not fail.
+  // A plan without tables has edges, so making them does not fail.
   const Plan whole = plan.has_tables() ? plan : *Plan::Make(plan.binning(), plan.type());
   const internal::FloatMode mode;
   std::visit([&](const auto& bins) { Fill(whole, bins); }, whole.data().bins);

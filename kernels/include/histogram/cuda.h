@@ -8,7 +8,7 @@
 // Plans without tables get them in Make. Calls take effect in the order of the stream. Count and
 // FindExtent of a DeviceCounter, ForEachRow of DeviceRows, Find of DeviceRanks, and calls named
 // Read... wait for the stream.
-// Only Make allocates device memory.
+// Only Make and MakeEven allocate device memory.
 #ifndef HISTOGRAM_CUDA_H_
 #define HISTOGRAM_CUDA_H_
 
@@ -46,25 +46,25 @@ struct DeviceExtent {
 };
 
 // The counters of one histogram, on the device that was current in Make. Owns its device memory.
-// Move-only. Not thread-safe. Errors have the code kDevice and name CUDA's reason.
+// Move-only. Not thread-safe. Errors have the code kDevice where no function names another.
 class DeviceCounter {
  public:
   static constexpr uint64_t kSamplesAtOnce = uint64_t{1} << 26;
 
   // All counts are zero. A plan of more bins than 5 tables in shared memory hold (290,000 on an
   // H100) takes 2 bytes of device memory for each of `samples_at_once`. Add counts a longer array
-  // in several passes. REQUIRES: samples_at_once > 0.
+  // in several passes. REQUIRES: the plan is not of bytes (OfBytes); samples_at_once > 0.
   static Result<DeviceCounter> Make(const Plan& plan, uint64_t samples_at_once = kSamplesAtOnce);
   // A counter of so many even bins, without a plan. REQUIRES: SetRange before the first sample.
   // Fails with kTooManyBins if a block's shared memory does not hold a counter and an edge for each
-  // bin (28,000 of samples of up to 32 bits on an H100, 19,000 of 64).
+  // bin (29,000 of samples of up to 32 bits on an H100, 19,000 of 64).
   static Result<DeviceCounter> MakeEven(SampleType type, uint32_t bins);
   DeviceCounter(DeviceCounter&&) = default;
   DeviceCounter& operator=(DeviceCounter&&) = default;
 
   // The bins of later calls are even, as many as before, over this range. Neither allocates nor
-  // copies, nor waits. Fails with kBadBinning if edges are not finite, do not increase or lie
-  // closer than 4 units in the last place, and as MakeEven.
+  // copies. Waits only where it loads the kernel, after Make. Fails with kBadBinning if edges are
+  // not finite, do not increase or lie closer than 4 units in the last place, and as MakeEven.
   std::optional<Error> SetRange(const DeviceRange& range);
   // The edges of the last range.
   std::vector<double> Edges() const;
@@ -107,8 +107,8 @@ struct DeviceRowCut {
 };
 
 // The histograms of rows, or their entropies, on the device that was current in Make. Owns its
-// device memory. Move-only. Not thread-safe. Errors have the code kDevice, or kBadRows if the rows
-// do not fit the samples or a row has more than 2^32 - 1 samples.
+// device memory. Move-only. Not thread-safe. Errors have the code kDevice, or kBadRows: the cut is
+// invalid or does not fit the samples, or samples (2^32 - 1 in a row) or bins are too many.
 class DeviceRows {
  public:
   // kWideCounts: kCounts, and device_rows.
@@ -116,6 +116,7 @@ class DeviceRows {
 
   // Makes room for the answers of up to `samples_max` samples. Fails if they do not make whole
   // rows, or if the bins do not fit one table in shared memory (58,000 on an H100).
+  // REQUIRES: the plan is not of bytes.
   static Result<DeviceRows> Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                  Answer answer = Answer::kCounts);
   // Even bins without a plan, for windows of one channel; REQUIRES: SetRange or SetOwnRanges before
@@ -125,15 +126,16 @@ class DeviceRows {
   // The bins of later calls. REQUIRES: MakeEven. Over this range: as DeviceCounter::SetRange.
   std::optional<Error> SetRange(const DeviceRange& range);
   // Of each row from its least to its greatest sample; where they are equal, from half below to
-  // half above. Edges of floats of up to 32 bits are computed in float (kFloat). So does
-  // numpy.histogram(row, bins). Ends that are 64-bit integers are rounded outwards.
+  // half above. Edges of floats of up to 32 bits are computed in float (kFloat), as
+  // numpy.histogram(row, bins) does for float32. Ends that are 64-bit integers are rounded
+  // outwards.
   void SetOwnRanges();
   DeviceRows(DeviceRows&&) = default;
   DeviceRows& operator=(DeviceRows&&) = default;
 
-  // Queues the count of all rows. `samples`: as in DeviceCounter::Add. The fastest cases, both at
-  // addresses that are multiples of 16: two to six interleaved channels of 8 bits; windows of 1, 2
-  // or 4 KiB of u8 with a bin for each value.
+  // Queues the count of all rows. `samples`: as in DeviceCounter::Add. The fastest cases:
+  // two to six interleaved channels of 8 bits in one stretch; windows of 1, 2 or 4 KiB of u8 with a
+  // bin for each value, at addresses that are multiples of 16.
   std::optional<Error> Count(const void* samples, uint64_t count, CUstream_st* stream);
 
   // The number of rows of the last count.

@@ -5,9 +5,9 @@
 // them at the end. So alphabets and tables of bytes are plans, too.
 //
 // Samples of every type are compared with the edges by exact value, as numpy.histogram(x, edges)
-// does with float64 edges. Integers of 64 bits are compared exactly too; numpy rounds them. For
-// each bin a plan holds the least sample in it, in the sample's own type. So all processors compare
-// the same numbers and get the same counts.
+// does with float64 edges. Integers of 64 bits are compared exactly too; numpy rounds them. A plan
+// with tables holds the least number in each bin, in the type that samples are compared in. So all
+// processors compare the same numbers and get the same counts.
 //
 //   histogram::Result<histogram::Binning> binning = histogram::Binning::Even(2048, -4.0, 4.0);
 //   histogram::Result<histogram::Plan> plan =

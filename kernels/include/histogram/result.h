@@ -19,8 +19,8 @@ namespace histogram {
 enum class ErrorCode : uint8_t {
   kBadBinning = 1,   // a part of the binning is invalid
   kTooManyBins = 2,  // more bins than the limit
-  kDevice = 3,       // CUDA reported an error
-  kBadRows = 4,      // the rows do not fit the samples
+  kDevice = 3,       // CUDA reported an error, or an argument of <histogram/cuda.h> is invalid
+  kBadRows = 4,      // the rows do not fit the samples, or what counts them
 };
 
 struct Error {

@@ -30,8 +30,8 @@
 namespace histogram {
 
 // All statistics. `histogram` is that of the samples under the plan.
-// REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); each of `quantiles` is in
-// [0, 1].
+// REQUIRES: the plan is not of bytes (see statistics.h); samples.size() is a multiple of
+// SampleBytes(plan.type()); each of `quantiles` is in [0, 1].
 Statistics ComputeStatistics(std::span<const std::byte> samples, const Plan& plan,
                              const Histogram& histogram, std::span<const double> quantiles = {});
 inline Statistics ComputeStatistics(std::span<const std::byte> samples, const Plan& plan,
@@ -45,7 +45,7 @@ inline Statistics ComputeStatistics(std::span<const std::byte> samples, const Pl
 // types of 32 and 64 bits.
 class SampleStatistics {
  public:
-  explicit SampleStatistics(const Plan& plan);
+  explicit SampleStatistics(const Plan& plan);  // REQUIRES: the plan is not of bytes.
 
   // REQUIRES: samples.size() is a multiple of SampleBytes of the plan's type.
   void Add(std::span<const std::byte> samples);

@@ -66,8 +66,8 @@ class Tally {
 
 namespace internal {
 
-// Sets all of `out` but `samples` from a plan's counters. Leaves out.counts empty if the first
-// counters are those of the bins (Plan::counts_bins).
+// Sets `out` from a plan's counters. If the first of them are those of the bins (counts_bins), it
+// leaves out.counts empty and out.samples as it is.
 void FoldCounters(const Plan& plan, std::span<const uint64_t> counters, Histogram& out);
 
 }  // namespace internal

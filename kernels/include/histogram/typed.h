@@ -46,7 +46,7 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
 void Merge(const Histogram& more, Histogram& into);
 
 // The histogram of `samples`, counted on the calling thread.
-// REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()).
+// REQUIRES: as for AddSamples.
 Histogram Count(std::span<const std::byte> samples, const Plan& plan);
 
 // REQUIRES: plan.type() is the type of Number.

@@ -6,9 +6,9 @@
 
 namespace histogram {
 
-// The cores on which the scheduler may run the calling thread, but no more than the process's
-// control groups (a container's limit) allow without throttling; at least 1. The control groups are
-// read once. Thread-safe.
+// The cores on which the scheduler may run the calling thread, but no more than the CPU time in
+// cores, rounded up, that the process's control groups (a container's limit) allow; at least 1. The
+// control groups are read once. Thread-safe.
 uint32_t UsableCores();
 
 }  // namespace histogram
