@@ -1,6 +1,7 @@
 #include "kernels/cpu/typed.h"
 
 #include <histogram/histogram.h>
+#include <histogram/tally.h>
 #include <histogram/typed.h>
 
 #include <algorithm>
@@ -58,6 +59,11 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
                 Histogram& into) {
   assert(samples.size() % SampleBytes(plan.type()) == 0);
   assert(into.counts.size() == plan.bin_count());
+  if (plan.counts_values()) {  // whose counters are not those of the bins
+    Tally tally(plan);
+    tally.Add(samples, threads);
+    return Merge(tally.Finish(), into);
+  }
   AddPayload(plan, samples, threads, HistogramRow(into).slots());
   into.samples += samples.size() / SampleBytes(plan.type());
 }

@@ -1,5 +1,7 @@
 // A machine without a usable GPU, real or pretended: no backend, a sentence that says why, no
 // crash.
+#include <histogram/cuda.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -132,6 +134,12 @@ TEST(CudaNoDeviceTest, AFateIsSharedOnce) {
     MutexLock lock(shared->mutex);
     EXPECT_EQ(shared->why_down, "x");
   }
+}
+
+TEST(CudaNoDeviceTest, APlanOfBytesIsAnError) {
+  const Result<DeviceRows> rows = DeviceRows::Make(Plan(), {.window = 16}, 64);
+  ASSERT_FALSE(rows.ok());
+  EXPECT_TRUE(absl::StrContains(rows.error().message, "OfBytes")) << rows.error().message;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Typed samples: every kernel that this processor runs, against the plain answer.
 #include "kernels/cpu/typed.h"
 
+#include <histogram/histogram.h>
 #include <histogram/typed.h>
 
 #include <set>
@@ -167,6 +168,19 @@ TEST(CountTest, SamplesOfAnotherSizeThanThePlansAreNoticed) {
   const Result<Plan> plan = Plan::Make(*Binning::Even(300, -50.0, 100.0), SampleType::kF32);
   const std::vector<double> doubles(3);
   EXPECT_DEBUG_DEATH(Count(std::span<const double>(doubles), *plan), "sizeof\\(Number\\)");
+}
+
+TEST(CountTest, APlanOfBytesCountsThemIntoItsBins) {
+  const std::string text = "abcabcxyz!";
+  for (const Binning& binning : {Plan().binning(), *Binning::Alphabet('a', 3, 2)}) {
+    const Histogram expected = Count(text, binning);
+    EXPECT_EQ(Count(std::as_bytes(std::span(text)), Plan::OfBytes(binning)), expected);
+    Histogram sum = EmptyHistogram(Plan::OfBytes(binning));
+    for (int i = 0; i < 2; ++i) {
+      AddSamples(std::as_bytes(std::span(text)), Plan::OfBytes(binning), 2, sum);
+    }
+    EXPECT_EQ(sum, Count(text + text, binning));
+  }
 }
 
 TEST_P(TypedTest, ExtentIsThatOfTheFiniteSamples) {

@@ -135,6 +135,9 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
 }
 
 absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
+  if (plan.counts_values()) {
+    return absl::InvalidArgumentError("plan: it is OfBytes; Plan::Make makes one between edges");
+  }
   TypedPlan typed(plan);
   absl::StatusOr<DeviceBuffer> tables =
       DeviceBuffer::Holding(typed.tables().data(), typed.tables().size());

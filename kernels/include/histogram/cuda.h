@@ -53,7 +53,7 @@ class DeviceCounter {
 
   // All counts are zero. A plan of more bins than 5 tables in shared memory hold (290,000 on an
   // H100) takes 2 bytes of device memory for each of `samples_at_once`. Add counts a longer array
-  // in several passes. REQUIRES: the plan is not of bytes (OfBytes); samples_at_once > 0.
+  // in several passes. Fails for a plan of bytes (OfBytes). REQUIRES: samples_at_once > 0.
   static Result<DeviceCounter> Make(const Plan& plan, uint64_t samples_at_once = kSamplesAtOnce);
   // A counter of so many even bins, without a plan. REQUIRES: SetRange before the first sample.
   // Fails with kTooManyBins if a block's shared memory does not hold a counter and an edge for each
@@ -115,8 +115,8 @@ class DeviceRows {
   enum class Answer : uint8_t { kCounts, kEntropy, kWideCounts };
 
   // Makes room for the answers of up to `samples_max` samples. Fails if they do not make whole
-  // rows, or if the bins do not fit one table in shared memory (58,000 on an H100).
-  // REQUIRES: the plan is not of bytes.
+  // rows, if the bins do not fit one table in shared memory (58,000 on an H100), and for a plan of
+  // bytes.
   static Result<DeviceRows> Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                  Answer answer = Answer::kCounts);
   // Even bins without a plan, for windows of one channel; REQUIRES: SetRange or SetOwnRanges before

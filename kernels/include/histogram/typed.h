@@ -33,8 +33,7 @@ namespace histogram {
 Histogram EmptyHistogram(const Plan& plan);
 
 // Adds samples to a histogram of the same plan, on the calling thread.
-// REQUIRES: the plan is not of bytes (Tally counts by those, too); samples.size() is a multiple of
-// SampleBytes(plan.type()); `into` has the plan's bins.
+// REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); `into` has the plan's bins.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into);
 
 // The same on up to `threads` threads, including the calling one. 0: UsableCores(). Short
