@@ -382,7 +382,7 @@ std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType
       SamplesAtRanksOfRows(samples, type, count, ranks, 1,
                            std::as_writable_bytes(std::span(found)));
       std::vector<uint64_t> keys(found.size());
-      std::transform(found.begin(), found.end(), keys.begin(), K::KeyOf);
+      for (size_t r = 0; r < keys.size(); ++r) keys[r] = K::KeyOf(found[r]);
       const bool nan = K::kIsFloat && keys.front() == std::numeric_limits<Bits>::max();
       if (!nan) return keys;  // else the search in rows says no more
     }
