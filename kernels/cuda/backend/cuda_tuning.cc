@@ -34,8 +34,8 @@ constexpr Many kMany[] = {{kKiB / 4, 1024},   {kKiB, 64, 64},  {kKiB, 1024},
                           {1024 * kKiB, 4},   {4096 * kKiB, 3}};
 
 // Up to this size a batch costs so little that it can be measured often, and PCIe adds little
-// noise. On an H200 the worst of the choices costs 0.27 of the 3 % or 1 us that are allowed
-// (50472e8, bench-kernels --only choices).
+// noise. On an H200 the worst of the choices costs 0.16 of the 3 % or 1 us that are allowed
+// (8e4a7ed, bench-kernels --only choices).
 constexpr uint64_t kQuietBytesMax = 1024 * kKiB;
 constexpr uint32_t kQuietRuns = 48;
 // PCIe decides larger batches: what is left to tell kernels apart is smaller than its noise.
