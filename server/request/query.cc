@@ -161,7 +161,7 @@ uint64_t CounterBytes(const Query& query) {
   return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
 }
 
-// Refuses what is more than any GPU counts, where only GPUs count.
+// A server without a CPU backend refuses a query that needs more than its GPUs can hold.
 absl::Status CheckGpuLimits(const Query& query, const QueryLimits& limits) {
   const auto refuse = [](const char* reason, const char* field, const std::string& what,
                          uint64_t most) {
