@@ -127,7 +127,9 @@ def test_a_call_without_a_token_is_refused_before_its_message(start_server, toke
         connection.begin(1, f"/{SERVICE}/Compute")
         body, how = connection.finish(1)
         assert (body, how) == (b"", "end")
-    assert server.metrics().value("histsvc_rejected_total", reason="unauthenticated") == 1
+    # A unary call and its refusal count just after its reply has left.
+    wait_until(lambda: server.metrics().value("histsvc_rejected_total", reason="unauthenticated") == 1,
+               60, "a refusal counted")
 
 
 def test_a_call_that_ends_without_a_message_is_told_so(start_server):
