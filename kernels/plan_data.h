@@ -53,6 +53,10 @@ constexpr C OfKey(KeyBits<C> key) {
 
 // Half a unit in the last place of a float, in the bits of a double.
 inline constexpr uint64_t kHalfUlp = uint64_t{1} << 28;
+// What Spread adds to floats. It changes zeros alone: without it half a unit would make them
+// subnormal, which Intel's processors multiply slowly (0.24 instead of 1.7 G samples/s where a tenth
+// of f32 are 0; Xeon, 2026-11-28). Products with any scale of a plan are normal, too.
+inline constexpr double kFromZero = 0x1p-500;
 
 // The number that the guess multiplies: a double that grows with the sample. A float moves up by
 // half a unit in its last place if `half_ulp` is kHalfUlp rather than 0. Then a sample on an edge
@@ -61,7 +65,7 @@ inline constexpr uint64_t kHalfUlp = uint64_t{1} << 28;
 template <typename C>
 inline double Spread(C x, C lower, uint64_t half_ulp) {
   if constexpr (std::is_same_v<C, float>) {
-    const auto bits = std::bit_cast<uint64_t>(static_cast<double>(x + 0.0F));
+    const auto bits = std::bit_cast<uint64_t>(static_cast<double>(x) + kFromZero);
     return std::bit_cast<double>((bits >> 63) != 0 ? bits - half_ulp : bits + half_ulp);
   } else if constexpr (std::is_same_v<C, double>) {
     return x;

@@ -89,7 +89,7 @@ HISTOGRAM_AVX512_INLINE __m512d Value(Eight<C> x) {
 template <typename C>
 HISTOGRAM_AVX512_INLINE __m512d Spread(Eight<C> x, Eight<C> lower, __m512i half_ulp) {
   if constexpr (std::is_same_v<C, float>) {
-    const auto bits = As<__m512i>(Value<float>(x + 0.0F));
+    const auto bits = As<__m512i>(Value<float>(x) + Fill(internal::kFromZero));
     const __m512i sign = _mm512_srai_epi64(bits, 63);
     return As<__m512d>(
         _mm512_add_epi64(bits, _mm512_sub_epi64(_mm512_xor_si512(half_ulp, sign), sign)));

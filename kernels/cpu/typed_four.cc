@@ -179,7 +179,7 @@ HISTOGRAM_FOUR_INLINE unsigned In(Four<C> x, Four<C> lower, Four<C> upper) {
 template <typename C>
 HISTOGRAM_FOUR_INLINE Doubles Spread(Four<C> x, Four<C> lower, Four<int64_t> half_ulp) {
   if constexpr (std::is_same_v<C, float>) {
-    const auto bits = As<Four<int64_t>>(Value<float>(x + Fill(0.0F)));
+    const auto bits = As<Four<int64_t>>(Value<float>(x) + Fill(internal::kFromZero));
     const Four<int64_t> sign = bits < Fill(int64_t{0});
     return As<Doubles>(bits + ((half_ulp ^ sign) - sign));
   } else if constexpr (std::is_same_v<C, double>) {
