@@ -118,11 +118,15 @@ struct Keyed {
   static constexpr int kBits = sizeof(B) * 8;
   static constexpr bool kIsFloat = kOrdered == Ordered::kFloat;
   static constexpr B kSign = static_cast<B>(B{1} << (kBits - 1));
+  // Without its sign, of floats.
+  static constexpr B kInfinity = static_cast<B>((kSign - 1) >> kMantissaBits << kMantissaBits);
+  // The least key of a finite sample, and how far it is from the greatest one.
+  static constexpr B kLeast = kIsFloat ? static_cast<B>(kSign - kInfinity) : B{0};
+  static constexpr B kSpan = static_cast<B>(kIsFloat ? 2 * kInfinity - 1 : -1);
 
   HISTOGRAM_INLINE static inline B KeyOf(B bits) {
     if constexpr (kOrdered == Ordered::kSigned) return bits ^ kSign;
     if constexpr (kOrdered == Ordered::kFloat) {
-      constexpr B kInfinity = static_cast<B>((kSign - 1) >> kMantissaBits << kMantissaBits);
       const bool negative = (bits & kSign) != 0;
       const bool nan = static_cast<B>(bits & ~kSign) > kInfinity;
       // Arithmetic, because compilers turn a conditional expression into branches.

@@ -5,11 +5,12 @@
 #include <histogram/typed.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
-#include <cmath>
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/features.h"
 #include "kernels/float_mode.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
@@ -17,6 +18,49 @@
 #include "kernels/sample.h"
 
 namespace histogram {
+namespace internal {
+namespace {
+
+// The least and the greatest key of the finite samples, and whether all samples are finite. Without
+// finite samples, least > greatest.
+template <typename Bits>
+struct FiniteKeys {
+  Bits least = std::numeric_limits<Bits>::max(), greatest = 0;
+  bool all = true;
+};
+
+// Adds samples to what was found so far, as the keys' distances from the least finite one. `any` is
+// the greatest one of all samples.
+template <typename K, typename Bits = typename K::Bits>
+HISTOGRAM_INLINE inline FiniteKeys<Bits> FindFiniteKeys(const std::byte* samples, size_t count) {
+  Bits least = std::numeric_limits<Bits>::max(), greatest = 0, any = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto key = K::KeyOf(LoadBits<Bits>(samples + i * sizeof(Bits)));
+    // Beyond kSpan for what is not finite.
+    const auto from = static_cast<Bits>(key - K::kLeast);
+    least = std::min(least, from);
+    any = std::max(any, from);
+    // Arithmetic, because compilers make no vectors of a conditional expression here.
+    const auto finite = static_cast<Bits>(from & -Bits{from <= K::kSpan});
+    greatest = std::max(greatest, finite);
+  }
+  if (least > K::kSpan) return {};
+  return {static_cast<Bits>(least + K::kLeast), static_cast<Bits>(greatest + K::kLeast),
+          any <= K::kSpan};
+}
+
+template <typename K, typename Bits = typename K::Bits>
+HISTOGRAM_INLINE inline bool HasNegativeZero(const std::byte* samples, size_t count) {
+  Bits found = 0;
+  for (size_t i = 0; i < count; ++i) {
+    found |= Bits{LoadBits<Bits>(samples + i * sizeof(Bits)) == K::kSign};
+  }
+  return found != 0;
+}
+
+}  // namespace
+}  // namespace internal
+
 namespace {
 
 // The counters of a histogram as a row of slots (see internal::SlotCount), for as long as it lives.
@@ -92,31 +136,26 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
   assert(samples.size() % SampleBytes(type) == 0);
   const internal::FloatMode mode;
   return internal::VisitSample(type, [&]<typename S>(S) -> std::optional<Extent> {
-    using C = typename S::Compare;
-    constexpr size_t kSize = sizeof(typename S::Bits);
-    using Limits = std::numeric_limits<C>;
-    C least = Limits::max(), greatest = Limits::lowest();
-    bool finite = true;
-    for (size_t i = 0; i < samples.size(); i += kSize) {
-      const C x = S::Widen(internal::LoadBits<typename S::Bits>(samples.data() + i));
-      const bool is_number = x >= Limits::lowest() && x <= Limits::max();
-      finite &= is_number;
-      least = is_number && x < least ? x : least;
-      greatest = is_number && x > greatest ? x : greatest;
-    }
-    if (least > greatest) return std::nullopt;
+    using K = decltype(internal::KeyedFor<S>());
+    using Bits = typename K::Bits;
+    internal::FiniteKeys<Bits> keys;
+    cpu::CallFast([&]() HISTOGRAM_INLINE {
+      keys = internal::FindFiniteKeys<K>(samples.data(), samples.size() / sizeof(Bits));
+    });
+    if (keys.least > keys.greatest) return std::nullopt;
+    const auto value = [](Bits key) {
+      return S::Widen(std::bit_cast<typename S::Bits>(K::BitsOf(key)));
+    };
     bool negative_zero = false;
-    if (std::is_floating_point_v<C> && greatest == 0) {
-      for (size_t i = 0; i < samples.size() && !negative_zero; i += kSize) {
-        const C x = S::Widen(internal::LoadBits<typename S::Bits>(samples.data() + i));
-        negative_zero = x == 0 && std::signbit(x);
-      }
+    if (K::kIsFloat && value(keys.greatest) == 0) {
+      cpu::CallFast([&]() HISTOGRAM_INLINE {
+        negative_zero = internal::HasNegativeZero<K>(samples.data(), samples.size() / sizeof(Bits));
+      });
     }
-    // Which zero is the least or the greatest depends on the processor. -0.0 + 0.0 is 0.0.
-    return Extent{.least = internal::Rounded(least, /*up=*/false) + 0.0,
-                  .greatest = internal::Rounded(greatest, /*up=*/true) + 0.0,
-                  .finite = finite,
-                  .constant = least == greatest,
+    return Extent{.least = internal::Rounded(value(keys.least), /*up=*/false),
+                  .greatest = internal::Rounded(value(keys.greatest), /*up=*/true),
+                  .finite = keys.all,
+                  .constant = keys.least == keys.greatest,
                   .negative_zero = negative_zero};
   });
 }

@@ -16,14 +16,19 @@ template <typename Work>
 __attribute__((target("avx512f,avx512dq,avx512vl"))) void CallAvx512(const Work& work) {
   work();
 }
+template <typename Work>
+__attribute__((target("avx2"))) void CallAvx2(const Work& work) {
+  work();
+}
 
 #endif
 
-// Calls work(), which must be inline, as code for AVX-512 where the processor has that.
+// Calls work(), which must be inline, as code for AVX-512 or AVX2 where the processor has that.
 template <typename Work>
 void CallFast(const Work& work) {
 #if defined(__x86_64__) && defined(__GNUC__)
   if (HasAvx512Typed()) return CallAvx512(work);
+  if (HasAvx2()) return CallAvx2(work);
 #endif
   work();
 }
