@@ -141,7 +141,7 @@ class Search {
         ranks_(ranks),
         found_(ranks.size()),
         parts_(std::clamp<size_t>(size() / kThreadSamplesMin, 1, std::max(1U, threads))),
-        budget_(std::max<uint64_t>(kCollectedMin, size() / 8)) {}
+        budget_(std::max(kCollectedMin, static_cast<uint64_t>(kCollectedShare * static_cast<double>(size())))) {}
 
   std::vector<uint64_t> Run() {
     if (ranks_.empty()) return {};
@@ -246,9 +246,7 @@ class Search {
       region.below = region.end;
     }
     assert(tally.collected == before);
-    const auto keys = std::as_bytes(std::span(tally.keys, tally.collected));
-    const std::vector<uint64_t> found =
-        Search<Keyed<Bits, Ordered::kUnsigned>>(keys, places, static_cast<uint32_t>(parts_)).Run();
+    const std::vector<uint64_t> found = KeysAt({tally.keys, tally.collected}, places);
     for (size_t i = 0; i < placed.size(); ++i) found_[placed[i]] = found[i];
     return left;
   }
@@ -354,12 +352,25 @@ class Search {
       before += region.count();
     }
     assert(keys.size() == before);
-    SelectAll(keys.data(), keys.data() + keys.size(), places);
-    auto place = places.begin();
+    const std::vector<uint64_t> found = KeysAt(keys, places);
+    auto key = found.begin();
     for (const Region& region : regions) {
       const auto [first, end] = RanksIn(region);
-      for (size_t r = first; r < end; ++r) found_[r] = keys[*place++];
+      for (size_t r = first; r < end; ++r) found_[r] = *key++;
     }
+  }
+
+  // The keys at these places of the order of collected keys. Moves the keys.
+  std::vector<uint64_t> KeysAt(std::span<Bits> keys, std::span<const uint64_t> places) const {
+    if (keys.size() > kShortMax) {
+      return Search<Keyed<Bits, Ordered::kUnsigned>>(std::as_bytes(keys), places,
+                                                     static_cast<uint32_t>(parts_))
+          .Run();
+    }
+    SelectAll(keys.data(), keys.data() + keys.size(), places);
+    std::vector<uint64_t> found;
+    for (const uint64_t place : places) found.push_back(keys[place]);
+    return found;
   }
 
   const std::span<const std::byte> samples_;
