@@ -20,6 +20,7 @@ constexpr size_t kThreadBytesMin = size_t{512} << 10;
 // many samples of a channel repay a call that counts them.
 constexpr size_t kPieceBytes = size_t{256} << 10;
 constexpr size_t kPieceSamples = 2048;
+constexpr size_t kCacheLine = 64;
 // The counters of a thread, if one channel does not take more.
 constexpr size_t kCountersMax = size_t{1} << 19;
 
@@ -115,15 +116,23 @@ class BlockCounter {
       const size_t begin = pixels * part / parts, end = pixels * (part + 1) / parts;
       const auto all = block.stretch.subspan(begin * pixel_bytes, (end - begin) * pixel_bytes);
       if (channels == 1) return visit(part, uint32_t{0}, all);
-      std::vector<std::byte> channel;
+      std::vector<std::byte> taken;
       const size_t step = std::max<size_t>(1, kPieceBytes / (sample_bytes_ * block.count));
       for (size_t at = begin; at < end; at += step) {
-        const std::byte* const from =
-            block.stretch.data() + at * pixel_bytes + block.first * sample_bytes_;
-        channel.resize(std::min(step, end - at) * sample_bytes_);
-        for (uint32_t c = 0; c < block.count; ++c) {
-          internal::TakeChannel(from + c * sample_bytes_, channels, sample_bytes_, channel);
-          visit(part, c, std::span<const std::byte>(channel));
+        const size_t piece = std::min(step, end - at), bytes = piece * sample_bytes_;
+        const size_t apart = bytes + kCacheLine;  // not a power of two: a cache holds few such lines
+        taken.resize(internal::kChannelsAtOnce * apart);
+        for (uint32_t c = 0, more = 1; c < block.count; c += more) {
+          const std::byte* const from = block.stretch.data() + at * pixel_bytes +
+                                        (size_t{block.first} + c) * sample_bytes_;
+          const bool many = block.count - c >= internal::kChannelsAtOnce;
+          more = many ? internal::kChannelsAtOnce : 1;
+          const auto take = many ? internal::TakeChannels<internal::kChannelsAtOnce>
+                                 : internal::TakeChannels<1>;
+          take(from, channels, sample_bytes_, piece, taken.data(), apart);
+          for (uint32_t i = 0; i < more; ++i) {
+            visit(part, c + i, std::span<const std::byte>(taken.data() + i * apart, bytes));
+          }
         }
       }
     };

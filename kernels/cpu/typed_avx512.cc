@@ -139,7 +139,7 @@ HISTOGRAM_AVX512_INLINE Eight<C> Gather(const C* thresholds, __m256i index) {
 template <typename C>
 struct Constants {
   Eight<C> lower, upper;
-  __m512d scale, offset, error, far_error, last_position, first_edge, step;
+  __m512d scale, offset, error, first_position, last_position, first_edge, step;
   __m512i half_ulp;
   __m512i normal;  // bits that are 0 in numbers whose positions are those of 0
   __m256i last, below, above, nan, mend, one;
@@ -176,20 +176,22 @@ HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, Eight<C> x) {
   return {position, _mm512_cvttpd_epi32(position)};
 }
 
-// A bit for each position near an integer.
+HISTOGRAM_AVX512_INLINE __m512d Nearest(__m512d position) {
+  return _mm512_roundscale_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+// A bit for each position near an integer between two bins. Samples in no bin have no such position.
 template <typename C>
-HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, const Place& place) {
-  const __m512d rest = _mm512_sub_pd(place.position, _mm512_cvtepi32_pd(place.bin));
-  return static_cast<__mmask8>(_mm512_cmp_pd_mask(rest, k.error, _CMP_LE_OQ) |
-                               _mm512_cmp_pd_mask(rest, k.far_error, _CMP_GE_OQ));
+HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, __m512d position) {
+  const __m512d between =
+      _mm512_min_pd(_mm512_max_pd(Nearest(position), k.first_position), k.last_position);
+  return _mm512_cmp_pd_mask(_mm512_abs_pd(_mm512_sub_pd(position, between)), k.error, _CMP_LE_OQ);
 }
 
 // Bins by a comparison with the edge nearest to the position.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, Eight<C> x, __m512d position) {
-  const __m512d nearest =
-      _mm512_min_pd(_mm512_roundscale_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-                    k.last_position);
+  const __m512d nearest = _mm512_min_pd(Nearest(position), k.last_position);
   const __m512d edge = _mm512_add_pd(_mm512_mul_pd(nearest, k.step), k.first_edge);
   const __mmask8 below = _mm512_cmp_pd_mask(Value<C>(x), edge, _CMP_LT_OQ);
   const __m256i bin = _mm512_cvttpd_epi32(nearest);
@@ -235,7 +237,7 @@ HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::
   slot = _mm256_mask_mov_epi32(slot, _kandn_mask8(from_lower, to_upper), k.below);
   _mm256_store_si256(reinterpret_cast<__m256i*>(slots), slot);
   if constexpr (kGuesses != Guesses::kUnsure) return 0;
-  return _kand_mask8(Unsure<C>(k, place), _kand_mask8(from_lower, to_upper));
+  return Unsure<C>(k, place.position);
 }
 
 // Corrects the slots of a block's samples in bins with positions near an integer, by a comparison
@@ -248,8 +250,7 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
   for (size_t i = 0; i < kBlock; i += kVector) {
     const Eight<C> x = Load<C>(samples + i * sizeof(C));
     const Place place = PlaceOf<C, Guesses::kUnsure>(k, x);
-    const auto unsure = static_cast<__mmask8>(Unsure<C>(k, place) & NotBelow<C>(x, k.lower) &
-                                              NotBelow<C>(k.upper, x));
+    const __mmask8 unsure = Unsure<C>(k, place.position);
     if (unsure == 0) continue;
     const __m256i nearest = _mm256_min_epi32(
         k.last, _mm512_cvttpd_epi32(_mm512_add_pd(place.position, _mm512_set1_pd(0.5))));
@@ -276,7 +277,7 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .scale = _mm512_set1_pd(bins.guess.scale),
       .offset = _mm512_set1_pd(bins.guess.offset),
       .error = _mm512_set1_pd(bins.guess.error),
-      .far_error = _mm512_set1_pd(1 - bins.guess.error),
+      .first_position = _mm512_set1_pd(1),
       .last_position = _mm512_set1_pd(bins.reached - 1),
       .first_edge = _mm512_set1_pd(bins.guess.first_edge),
       .step = _mm512_set1_pd(bins.guess.step),

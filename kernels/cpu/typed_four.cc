@@ -192,7 +192,7 @@ HISTOGRAM_FOUR_INLINE Doubles Spread(Four<C> x, Four<C> lower, Four<int64_t> hal
 template <typename C>
 struct Constants {
   Four<C> lower, upper, mend_threshold;
-  Doubles scale, offset, error, far_error, last_position, first_edge, step;
+  Doubles scale, offset, error, far_error, last_half, last_position, first_edge, step;
   Four<int64_t> half_ulp;
   Four<int32_t> last, mend;
 };
@@ -232,6 +232,9 @@ HISTOGRAM_FOUR_INLINE void SlotsOfFour(const internal::Bins<C>& bins, const Cons
   if constexpr (kGuesses == Guesses::kEdges) {
     if (unsure != 0) bin = BinsByEdges<C>(k, x, position);
     unsure = 0;
+  } else if constexpr (kGuesses == Guesses::kUnsure) {
+    // The first and the last bin are sure at their outer edges.
+    if (unsure != 0) unsure &= Mask((position > Fill(0.5)) & (position < k.last_half));
   }
   std::memcpy(slots, &bin, sizeof(bin));
   const unsigned settled = In<C>(x, k.lower, k.upper) & ~unsure;
@@ -255,6 +258,7 @@ HISTOGRAM_FOUR void CountBlocks(const internal::Bins<C>& bins, uint32_t bin_coun
       .offset = Fill(bins.guess.offset),
       .error = Fill(bins.guess.error),
       .far_error = Fill(1 - bins.guess.error),
+      .last_half = Fill(bins.reached - 0.5),
       .last_position = Fill<double>(bins.reached - 1),
       .first_edge = Fill(bins.guess.first_edge),
       .step = Fill(bins.guess.step),
