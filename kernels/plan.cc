@@ -71,9 +71,10 @@ void FillCells(const Bins<C>& bins, Cells& cells) {
 // Cells that leave few steps to a search. A small table is tried first.
 template <typename C>
 Cells ChooseCells(const Bins<C>& bins) {
-  std::vector<double> knees = {0};
+  const double widest = std::max(std::fabs(static_cast<double>(bins.lower)),
+                                 std::fabs(static_cast<double>(bins.upper)));
+  std::vector<double> knees = {0, 1, std::floor(std::ldexp(widest, -8))};
   if constexpr (std::is_floating_point_v<C>) {
-    const C widest = std::max(std::fabs(bins.lower), std::fabs(bins.upper));
     knees = {widest, 0, std::ldexp(widest, -8), std::ldexp(widest, -16), std::ldexp(widest, -32)};
   }
   const size_t count = bins.thresholds.size();

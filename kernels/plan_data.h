@@ -107,7 +107,8 @@ struct Guess {
 // shift == c. Their bins are in [first[c], first[c + 1]], and at most span_max above first[c].
 //
 // Cells of floats have one width up to `knee` on both sides of zero. Beyond it they widen in
-// proportion to the distance from zero. With knee 0 they do so everywhere.
+// proportion to the distance from zero. With knee 0 they do so everywhere. Cells of integers are
+// those of their values in double; but with knee 0 they have one width everywhere.
 struct Cells {
   uint32_t shift = 0;
   uint32_t span_max = 0;
@@ -117,7 +118,7 @@ struct Cells {
 
 // An integer that does not decrease as x grows. With knee 0 it is KeyOf(x). -0.0 has that of 0.0.
 template <typename C>
-KeyBits<C> CellKey(C x, C knee) {
+std::conditional_t<std::is_integral_v<C>, uint64_t, KeyBits<C>> CellKey(C x, C knee) {
   if constexpr (std::is_floating_point_v<C>) {
     using Bits = KeyBits<C>;
     constexpr Bits kSign = Bits{1} << (sizeof(C) * 8 - 1);
@@ -126,7 +127,8 @@ KeyBits<C> CellKey(C x, C knee) {
     const Bits distance = std::bit_cast<Bits>(std::fabs(x) + knee) - std::bit_cast<Bits>(knee);
     return (distance | kSign) ^ (Bits{0} - negative);
   } else {
-    return KeyOf(x);
+    if (knee == 0) return KeyOf(x);
+    return CellKey(static_cast<double>(x), static_cast<double>(knee));
   }
 }
 

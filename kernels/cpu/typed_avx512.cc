@@ -117,10 +117,21 @@ HISTOGRAM_AVX512_INLINE Eight<Bits> Key(Eight<C> x, Eight<C> knee) {
   }
 }
 
+// As static_cast<double>.
+template <typename C>
+HISTOGRAM_AVX512_INLINE __m512d Rounded(Eight<C> x) {
+  if constexpr (std::is_same_v<C, int64_t>) return _mm512_cvtepi64_pd(As<__m512i>(x));
+  if constexpr (std::is_same_v<C, uint64_t>) return _mm512_cvtepu64_pd(As<__m512i>(x));
+  if constexpr (sizeof(C) == 4 || std::is_floating_point_v<C>) return Value<C>(x);
+}
+
 // See internal::Cells.
 template <typename C>
-HISTOGRAM_AVX512_INLINE __m256i Cell(Eight<C> x, Eight<C> lower, Eight<C> knee, __m128i shift) {
-  const auto from = Key<C>(x, knee) - Key<C>(lower, knee);
+HISTOGRAM_AVX512_INLINE __m256i Cell(Eight<C> x, Eight<C> lower, C knee, __m128i shift) {
+  if (std::is_integral_v<C> && knee != 0) {
+    return Cell<double>(Rounded<C>(x), Rounded<C>(lower), static_cast<double>(knee), shift);
+  }
+  const auto from = Key<C>(x, Fill(knee)) - Key<C>(lower, Fill(knee));
   if constexpr (sizeof(C) == 4) return _mm256_srl_epi32(As<__m256i>(from), shift);
   if constexpr (sizeof(C) == 8) {
     return _mm512_cvtepi64_epi32(_mm512_srl_epi64(As<__m512i>(from), shift));
@@ -143,8 +154,9 @@ struct Constants {
   __m512i half_ulp;
   __m512i normal;  // bits that are 0 in numbers whose positions are those of 0
   __m256i last, below, above, nan, mend, one;
-  Eight<C> mend_threshold, knee;
+  Eight<C> mend_threshold;
   // For the search.
+  C knee;
   const C* thresholds;
   const uint32_t* first;
   __m128i shift;
@@ -290,7 +302,7 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .mend = _mm256_set1_epi32(static_cast<int32_t>(mend)),
       .one = _mm256_set1_epi32(1),
       .mend_threshold = Fill<C>(kMended ? bins.thresholds[mend] : bins.lower),
-      .knee = Fill<C>(static_cast<C>(bins.cells.knee)),
+      .knee = static_cast<C>(bins.cells.knee),
       .thresholds = bins.thresholds.data(),
       .first = bins.cells.first.data(),
       .shift = _mm_cvtsi32_si128(static_cast<int>(bins.cells.shift)),
