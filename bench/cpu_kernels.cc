@@ -81,10 +81,10 @@ void Register(std::string_view name, const Work& work, bool counted) {
 
 int main(int argc, char** argv) {
   histogram::Register("read", histogram::Read, /*counted=*/false);
-  for (const histogram::cpu::CpuKernel& kernel : histogram::cpu::Kernels()) {
+  for (const histogram::cpu::CpuKernel& kernel : histogram::cpu::ByteKernels()) {
     if (!kernel.supported()) continue;
     const auto count = [&](histogram::Fragment bytes, histogram::ValueCounts& counts) {
-      kernel.count({&bytes, 1}, counts.data());
+      kernel.count(histogram::Plan().data(), {&bytes, 1}, counts.data());
     };
     histogram::Register(kernel.name, count, /*counted=*/true);
   }

@@ -25,7 +25,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/registry.h"
 #include "kernels/order_statistics.h"
+#include "kernels/payload.h"
 #include "kernels/sample.h"
 
 namespace histogram {
@@ -140,7 +142,7 @@ const std::vector<std::byte>& SamplesOf(SampleType type, const std::string& dist
   return samples;
 }
 
-void Count(benchmark::State& state, const cpu::TypedKernel& kernel, const Plan& plan,
+void Count(benchmark::State& state, const cpu::CpuKernel& kernel, const Plan& plan,
            const std::string& distribution) {
   const size_t size = SampleBytes(plan.type()), count = kBytes / size;
   const auto row_samples = static_cast<size_t>(state.range(0));
@@ -150,11 +152,12 @@ void Count(benchmark::State& state, const cpu::TypedKernel& kernel, const Plan& 
   for ([[maybe_unused]] auto _ : state) {
     std::fill(row.begin(), row.end(), 0);
     for (size_t i = 0; i < count; i += row_samples) {
-      const cpu::SampleRun run{samples.data() + i * size, std::min(row_samples, count - i)};
+      const Fragment run =
+          FragmentOf(std::span(samples).subspan(i * size, std::min(row_samples, count - i) * size));
       kernel.count(plan.data(), {&run, 1}, row.data());
     }
   }
-  const cpu::SampleRun all{samples.data(), count};
+  const Fragment all = FragmentOf(samples);
   cpu::CountTypedScalar(plan.data(), {&all, 1}, expected.data());
   if (row != expected) state.SkipWithError("wrong counts");
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(count));
@@ -197,8 +200,8 @@ std::string NameOfAll(std::initializer_list<std::string_view> words) {
 }
 
 void RegisterPlan(const Plan& plan, const std::string& binning) {
-  for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
-    if (!kernel.supported() || !kernel.counts(plan.data())) continue;
+  for (const cpu::CpuKernel& kernel : cpu::TypedKernels()) {
+    if (!kernel.supported() || !kernel.counts(plan.data(), kBytes)) continue;
     for (const std::string distribution : {"normal", "constant", "sorted", "edges"}) {
       const std::string name = NameOfAll({kernel.name, NameOf(plan.type()), distribution, binning});
       benchmark::RegisterBenchmark(name.c_str(), Count, std::cref(kernel), plan, distribution)

@@ -1,14 +1,13 @@
 #include <histogram/histogram.h>
+#include <histogram/typed.h>
 
-#include "kernels/cpu/registry.h"
 #include "kernels/payload.h"
-#include "kernels/workload.h"
 
 namespace histogram {
 
 void AddValues(std::span<const std::byte> samples, ValueCounts& values) {
   const Fragment fragment = FragmentOf(samples);
-  cpu::DefaultKernel(samples.size()).count({&fragment, 1}, values.data());
+  AddPayload(Plan(), {&fragment, 1}, values);
 }
 
 void AddValues(const ValueCounts& more, ValueCounts& values) {
@@ -21,7 +20,7 @@ ValueCounts CountValues(std::span<const std::byte> samples) {
   return values;
 }
 
-std::string_view KernelName(size_t samples) { return cpu::DefaultKernel(samples).name; }
+std::string_view KernelName(size_t samples) { return KernelName(Plan(), samples); }
 
 Histogram Count(std::span<const std::byte> samples, const Binning& binning) {
   return Fold(CountValues(samples), binning);

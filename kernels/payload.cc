@@ -21,24 +21,25 @@ constexpr size_t kSampleBytesMax = 8;
 // Starting a thread takes about 30 us. A core counts this many bytes in that time.
 constexpr size_t kThreadBytesMin = size_t{512} << 10;
 
-// Cuts fragments into runs of whole samples. Copies a sample that lies in several fragments.
-class Runs {
+// Cuts fragments into those of whole samples. Copies a sample that lies in several fragments.
+class WholeSamples {
  public:
-  Runs(size_t sample_bytes, std::span<const Fragment> fragments) : sample_bytes_(sample_bytes) {
-    runs_.reserve(2 * fragments.size());
-    joined_.reserve(fragments.size());  // runs point into it: it must not move
+  WholeSamples(size_t sample_bytes, std::span<const Fragment> fragments)
+      : sample_bytes_(sample_bytes) {
+    whole_.reserve(2 * fragments.size());
+    joined_.reserve(fragments.size());  // whole_ points into it: it must not move
     for (const Fragment& fragment : fragments) Add(fragment);
     assert(filled_ == 0);
   }
 
-  cpu::SampleRuns get() const { return runs_; }
+  std::span<const Fragment> get() const { return whole_; }
 
  private:
   void Add(Fragment fragment) {
     if (filled_ > 0) fragment = fragment.subspan(Join(fragment));
-    const size_t whole = fragment.size() / sample_bytes_;
-    if (whole > 0) runs_.push_back({reinterpret_cast<const std::byte*>(fragment.data()), whole});
-    const Fragment rest = fragment.subspan(whole * sample_bytes_);
+    const size_t whole = fragment.size() / sample_bytes_ * sample_bytes_;
+    if (whole > 0) whole_.push_back(fragment.first(whole));
+    const Fragment rest = fragment.subspan(whole);
     if (!rest.empty() && filled_ == 0) {
       joined_.emplace_back();
       Join(rest);
@@ -48,29 +49,22 @@ class Runs {
   // Completes the cut sample; returns the number of bytes taken from the fragment.
   size_t Join(Fragment fragment) {
     const size_t taken = std::min(sample_bytes_ - filled_, fragment.size());
-    std::copy_n(reinterpret_cast<const std::byte*>(fragment.data()), taken,
-                joined_.back().begin() + static_cast<ptrdiff_t>(filled_));
+    std::copy_n(fragment.begin(), taken, joined_.back().begin() + static_cast<ptrdiff_t>(filled_));
     filled_ += taken;
     if (filled_ == sample_bytes_) {
-      runs_.push_back({joined_.back().data(), 1});
+      whole_.emplace_back(joined_.back().data(), sample_bytes_);
       filled_ = 0;
     }
     return taken;
   }
 
   const size_t sample_bytes_;
-  std::vector<cpu::SampleRun> runs_;
-  std::vector<std::array<std::byte, kSampleBytesMax>> joined_;
+  std::vector<Fragment> whole_;
+  std::vector<std::array<uint8_t, kSampleBytesMax>> joined_;
   size_t filled_ = 0;  // bytes that the sample being joined has so far
 };
 
 }  // namespace
-
-uint64_t BytesOf(std::span<const Fragment> fragments) {
-  uint64_t bytes = 0;
-  for (const Fragment& fragment : fragments) bytes += fragment.size();
-  return bytes;
-}
 
 void CountPayload(const Plan& plan, std::span<const Fragment> fragments,
                   std::span<uint64_t> counters) {
@@ -81,21 +75,17 @@ void CountPayload(const Plan& plan, std::span<const Fragment> fragments,
 void AddPayload(const Plan& plan, std::span<const Fragment> fragments,
                 std::span<uint64_t> counters) {
   assert(counters.size() == plan.counter_count());
-  if (plan.counts_values()) {
-    return cpu::DefaultKernel(BytesOf(fragments)).count(fragments, counters.data());
-  }
+  const uint64_t bytes = BytesOf(fragments);
+  const cpu::CpuKernel& kernel = cpu::DefaultKernel(plan.data(), bytes);
+  if (plan.counts_values()) return kernel.count(plan.data(), fragments, counters.data());
   const internal::FloatMode mode;
-  const Runs runs(SampleBytes(plan.type()), fragments);
-  const cpu::TypedKernel& kernel = cpu::FastestTyped(plan.data());
-  if (cpu::SamplesOf(runs.get()) <= cpu::kSamplesMax) {
-    return kernel.count(plan.data(), runs.get(), counters.data());
-  }
-  for (auto [samples, count] : runs.get()) {
-    while (count > 0) {
-      const cpu::SampleRun part{samples, std::min(count, cpu::kSamplesMax)};
+  const WholeSamples whole(SampleBytes(plan.type()), fragments);
+  const size_t bytes_max = cpu::kSamplesMax * SampleBytes(plan.type());
+  if (bytes <= bytes_max) return kernel.count(plan.data(), whole.get(), counters.data());
+  for (const Fragment& fragment : whole.get()) {
+    for (size_t at = 0; at < fragment.size(); at += bytes_max) {
+      const Fragment part = fragment.subspan(at, std::min(bytes_max, fragment.size() - at));
       kernel.count(plan.data(), {&part, 1}, counters.data());
-      samples += part.count * SampleBytes(plan.type());
-      count -= part.count;
     }
   }
 }
@@ -125,9 +115,8 @@ void AddPayload(const Plan& plan, std::span<const std::byte> samples, uint32_t t
 }
 
 void See(std::span<const Fragment> fragments, Tally& tally) {
-  const size_t sample_bytes = SampleBytes(tally.plan().type());
-  const Runs runs(sample_bytes, fragments);
-  for (const auto& [samples, count] : runs.get()) tally.See({samples, count * sample_bytes});
+  const WholeSamples whole(SampleBytes(tally.plan().type()), fragments);
+  for (const Fragment& fragment : whole.get()) tally.See(std::as_bytes(fragment));
 }
 
 std::span<const std::byte> InOnePiece(std::span<const Fragment> fragments, std::string& storage) {

@@ -19,7 +19,6 @@ namespace histogram {
 inline Fragment FragmentOf(std::span<const std::byte> samples) {
   return {reinterpret_cast<const uint8_t*>(samples.data()), samples.size()};
 }
-uint64_t BytesOf(std::span<const Fragment> fragments);
 
 // Overwrites the plan's counters with those of the payload. REQUIRES: the fragments together hold
 // whole samples; counters.size() is plan.counter_count().

@@ -1,6 +1,3 @@
-#include "kernels/cpu/typed.h"
-
-#include <histogram/histogram.h>
 #include <histogram/tally.h>
 #include <histogram/typed.h>
 
@@ -11,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/features.h"
+#include "kernels/cpu/registry.h"
 #include "kernels/float_mode.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
@@ -129,7 +127,7 @@ Histogram Count(std::span<const std::byte> samples, const Plan& plan) {
 }
 
 std::string_view KernelName(const Plan& plan, size_t samples) {
-  return plan.counts_values() ? KernelName(samples) : cpu::FastestTyped(plan.data()).name;
+  return cpu::DefaultKernel(plan.data(), samples).name;
 }
 
 std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType type) {

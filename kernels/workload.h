@@ -12,6 +12,12 @@ namespace histogram {
 // Consecutive bytes of a payload. Does not own them.
 using Fragment = std::span<const uint8_t>;
 
+inline uint64_t BytesOf(std::span<const Fragment> fragments) {
+  uint64_t bytes = 0;
+  for (const Fragment& fragment : fragments) bytes += fragment.size();
+  return bytes;
+}
+
 // The shape of a batch. The choice of a kernel depends on it.
 struct Workload {
   uint32_t sample_bytes = 0;         // of a typed sample; 0: bytes, counted by value

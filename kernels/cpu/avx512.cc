@@ -256,7 +256,8 @@ HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
 
 }  // namespace
 
-HISTOGRAM_AVX512 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
+HISTOGRAM_AVX512 void CountAvx512(const internal::PlanData& /*plan*/,
+                                  std::span<const Fragment> fragments, uint64_t* counts) {
   State state;  // `bytes` needs no initial value
   for (Adder& adder : state.adders) adder = Adder{};
   std::memset(state.counts, 0, sizeof(state.counts));

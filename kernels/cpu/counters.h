@@ -8,12 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "kernels/cpu/typed.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
+#include "kernels/workload.h"
 
 namespace histogram::cpu {
 
@@ -107,18 +108,25 @@ void CountInto(size_t samples, size_t slots, uint64_t* row, Count&& count) {
 }
 
 // Counts samples of type S: blocks of kBlock by count_blocks(samples, blocks, counters), and the
-// rest of each run one by one. REQUIRES: `row` has a slot for each of `bin_count` bins and those
-// outside.
+// rest of each fragment one by one. REQUIRES: fragments hold whole samples; `row` has a slot for
+// each of `bin_count` bins and those outside.
 template <typename S, size_t kBlock, typename CountBlocks>
-void CountRuns(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count, SampleRuns runs,
-               uint64_t* row, const CountBlocks& count_blocks) {
-  CountInto(SamplesOf(runs), internal::SlotCount(bin_count), row, [&](auto& counters) {
-    for (const auto& [samples, count] : runs) count_blocks(samples, count / kBlock, counters);
-  });
-  for (const auto& [samples, count] : runs) {
+void CountFragments(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count,
+                    std::span<const Fragment> fragments, uint64_t* row,
+                    const CountBlocks& count_blocks) {
+  using Bits = typename S::Bits;
+  CountInto(BytesOf(fragments) / sizeof(Bits), internal::SlotCount(bin_count), row,
+            [&](auto& counters) {
+              for (const Fragment& fragment : fragments) {
+                count_blocks(std::as_bytes(fragment).data(),
+                             fragment.size() / sizeof(Bits) / kBlock, counters);
+              }
+            });
+  for (const Fragment& fragment : fragments) {
+    const std::byte* const samples = std::as_bytes(fragment).data();
+    const size_t count = fragment.size() / sizeof(Bits);
     for (size_t i = count / kBlock * kBlock; i < count; ++i) {
-      const auto bits =
-          internal::LoadBits<typename S::Bits>(samples + i * sizeof(typename S::Bits));
+      const auto bits = internal::LoadBits<Bits>(samples + i * sizeof(Bits));
       ++row[internal::SlotOf(bins, bin_count, S::Widen(bits))];
     }
   }

@@ -18,7 +18,6 @@
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/cpu_tuning.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/cpu/typed.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
 #include "kernels/payload.h"
@@ -38,7 +37,7 @@ absl::StatusOr<const CpuKernel*> RunnableKernel(const std::string& name) {
   const CpuKernel* kernel = FindKernel(name);
   if (kernel != nullptr && kernel->supported()) return kernel;
   std::vector<std::string> valid;
-  for (const CpuKernel& each : Kernels()) {
+  for (const CpuKernel& each : ByteKernels()) {
     if (each.supported()) valid.emplace_back(each.name);
   }
   return MakeError(
@@ -50,11 +49,18 @@ absl::StatusOr<const CpuKernel*> RunnableKernel(const std::string& name) {
       {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
 }
 
-KernelInfo InfoOf(const CpuKernel& kernel) {
-  return {.name = std::string(kernel.name),
-          .backend = kBackendName,
-          .summary = std::string(kernel.summary),
-          .bin_count_max = kByteValues};
+// Of these kernels; `runnable`: of those that this processor can run.
+std::vector<KernelInfo> InfosOf(std::span<const CpuKernel> kernels, bool runnable,
+                                uint32_t bin_count_max) {
+  std::vector<KernelInfo> infos;
+  for (const CpuKernel& kernel : kernels) {
+    if (runnable && !kernel.supported()) continue;
+    infos.push_back({.name = std::string(kernel.name),
+                     .backend = kBackendName,
+                     .summary = std::string(kernel.summary),
+                     .bin_count_max = bin_count_max});
+  }
+  return infos;
 }
 
 uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
@@ -65,7 +71,7 @@ uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
 
 class CpuBackend final : public Backend {
  public:
-  // The selector's kernels are Kernels().
+  // The selector's kernels are ByteKernels().
   CpuBackend(uint32_t lanes, tuning::Selector selector, double typed_ns_per_sample)
       : selector_(std::move(selector)),
         costs_(selector_.rows(), {kAssumedNsPerByte, kAssumedNsPerPayload}),
@@ -93,17 +99,9 @@ class CpuBackend final : public Backend {
 
   const BackendInfo& info() const override { return info_; }
   std::vector<KernelInfo> kernels() const override {
-    std::vector<KernelInfo> infos;
-    for (const CpuKernel& kernel : Kernels()) {
-      if (kernel.supported()) infos.push_back(InfoOf(kernel));
-    }
-    for (const TypedKernel& kernel : TypedKernels()) {
-      if (!kernel.supported()) continue;
-      infos.push_back({.name = std::string(kernel.name),
-                       .backend = kBackendName,
-                       .summary = std::string(kernel.summary),
-                       .bin_count_max = kBinCountMax});
-    }
+    std::vector<KernelInfo> infos = InfosOf(ByteKernels(), /*runnable=*/true, kByteValues);
+    std::ranges::move(InfosOf(TypedKernels(), /*runnable=*/true, kBinCountMax),
+                      std::back_inserter(infos));
     return infos;
   }
   std::vector<KernelChoice> choices() const override { return selector_.rows(); }
@@ -160,12 +158,12 @@ class CpuBackend final : public Backend {
     // large payloads.
     const Workload mean = {.payload_bytes = batch.bytes / std::max<size_t>(1, batch.items.size())};
     const std::optional<size_t> chosen = selector_.Choose(mean);
-    const CpuKernel& kernel =
-        chosen.has_value() ? Kernels()[*chosen] : DefaultKernel(mean.payload_bytes);
+    const CpuKernel& kernel = chosen.has_value() ? ByteKernels()[*chosen]
+                                                 : DefaultKernel(Plan().data(), mean.payload_bytes);
     batch.report.kernel = std::string(kernel.name);
     for (const BatchItem& item : batch.items) {
       std::fill(item.counts.begin(), item.counts.end(), 0);
-      kernel.count(item.fragments, item.counts.data());
+      kernel.count(item.plan.data(), item.fragments, item.counts.data());
     }
   }
 
@@ -227,7 +225,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
   // What is measured: all kernels that run here, or only the forced one.
   std::vector<const CpuKernel*> kernels;
   if (options.force_kernel.empty()) {
-    for (const CpuKernel& kernel : Kernels()) {
+    for (const CpuKernel& kernel : ByteKernels()) {
       if (kernel.supported()) kernels.push_back(&kernel);
     }
   } else {
@@ -236,7 +234,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
     kernels.push_back(*kernel);
   }
   std::vector<std::string> names;
-  for (const CpuKernel& kernel : Kernels()) names.emplace_back(kernel.name);
+  for (const CpuKernel& kernel : ByteKernels()) names.emplace_back(kernel.name);
   tuning::Selector selector(names,
                             options.tune ? MeasureTable(kernels) : std::vector<KernelChoice>(),
                             options.force_kernel);
@@ -245,9 +243,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
 }
 
 std::vector<KernelInfo> ListCpuKernels() {
-  std::vector<KernelInfo> infos;
-  for (const CpuKernel& kernel : Kernels()) infos.push_back(InfoOf(kernel));
-  return infos;
+  return InfosOf(ByteKernels(), /*runnable=*/false, kByteValues);
 }
 
 }  // namespace histogram::cpu

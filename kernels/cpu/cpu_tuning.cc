@@ -33,7 +33,7 @@ uint64_t MeasureNs(const CpuKernel& kernel, const std::vector<uint8_t>& bytes, s
                       std::min(within, tuning::kStretchBytes - size % tuning::kStretchBytes);
     const Fragment fragment(bytes.data() + std::min(at, bytes.size() - size), size);
     counts.fill(0);
-    kernel.count({&fragment, 1}, counts.data());
+    kernel.count(Plan().data(), {&fragment, 1}, counts.data());
   }
   const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   return std::max<uint64_t>(1, static_cast<uint64_t>(elapsed.count()) / payloads);

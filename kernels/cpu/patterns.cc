@@ -42,10 +42,12 @@ void CountValues16(const std::byte* samples, size_t count, uint32_t* table) {
   for (; i < count; ++i) ++table[PlacesOf(internal::LoadBits<uint16_t>(samples + i * 2))];
 }
 
-void CountPatterns16(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
-  if (SamplesOf(runs) < kTableSamplesMin) {
-    for (const auto& [samples, count] : runs) {
-      for (size_t i = 0; i < count; ++i) {
+void CountPatterns16(const internal::PlanData& plan, std::span<const Fragment> fragments,
+                     uint64_t* row) {
+  if (BytesOf(fragments) / 2 < kTableSamplesMin) {
+    for (const Fragment& fragment : fragments) {
+      const std::byte* const samples = std::as_bytes(fragment).data();
+      for (size_t i = 0; i < fragment.size() / 2; ++i) {
         ++row[plan.slot_of_pattern[internal::LoadBits<uint16_t>(samples + i * 2)]];
       }
     }
@@ -53,21 +55,20 @@ void CountPatterns16(const internal::PlanData& plan, SampleRuns runs, uint64_t* 
   }
   static thread_local std::vector<uint32_t> table(kPatterns16);
   std::fill(table.begin(), table.end(), 0);
-  for (const auto& [samples, count] : runs) CountValues16(samples, count, table.data());
+  for (const Fragment& fragment : fragments) {
+    CountValues16(std::as_bytes(fragment).data(), fragment.size() / 2, table.data());
+  }
   for (size_t v = 0; v < kPatterns16; ++v) row[plan.slot_of_pattern[v]] += table[PlacesOf(v)];
 }
 
 }  // namespace
 
-void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
-  if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, runs, row);
-  std::vector<Fragment> fragments;
-  fragments.reserve(runs.size());
-  for (const auto& [samples, count] : runs) {
-    fragments.emplace_back(reinterpret_cast<const uint8_t*>(samples), count);
-  }
+void CountPatterns(const internal::PlanData& plan, std::span<const Fragment> fragments,
+                   uint64_t* row) {
+  if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, fragments, row);
+  const internal::PlanData& of_bytes = Plan().data();
   ValueCounts values{};
-  DefaultKernel(SamplesOf(runs)).count(fragments, values.data());
+  DefaultKernel(of_bytes, BytesOf(fragments)).count(of_bytes, fragments, values.data());
   for (size_t v = 0; v < values.size(); ++v) row[plan.slot_of_pattern[v]] += values[v];
 }
 

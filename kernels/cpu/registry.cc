@@ -1,43 +1,90 @@
 #include "kernels/cpu/registry.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/features.h"
 
 namespace histogram::cpu {
 
 // Each is defined in the file of a kernel.
-CountBytes CountScalar, CountAvx512;
+CountSamples CountScalar, CountRuns8, CountAvx512;
+CountSamples CountPatterns, CountTypedAvx512, CountTypedFour;
 
 namespace {
 
 bool Everywhere() { return true; }
 
-constexpr CpuKernel kKernels[] = {
-    {"scalar", "one byte at a time into one table", CountScalar, Everywhere, 0},
+template <uint64_t kBytesMin>
+bool Pays(const internal::PlanData& /*plan*/, uint64_t bytes) {
+  return bytes >= kBytesMin;
+}
+
+bool IsNarrow(const internal::PlanData& plan, uint64_t /*bytes*/) {
+  return !plan.slot_of_pattern.empty();
+}
+
+// Types of 32 and 64 bits, and a sample can be in a bin.
+[[maybe_unused]] bool IsWide(const internal::PlanData& plan) {
+  return SampleBytes(plan.type) > 2 &&
+         std::visit([](const auto& bins) { return bins.reached > 0; }, plan.bins);
+}
+
+// The same, and it has tables, or edges that a kernel computes.
+[[maybe_unused]] bool IsWideWithTablesOrStep(const internal::PlanData& plan, uint64_t /*bytes*/) {
+  return IsWide(plan) &&
+         (plan.has_tables ||
+          std::visit([](const auto& bins) { return bins.guess.computes_edges(); }, plan.bins));
+}
+
+// IsWide, and the guess is usable.
+[[maybe_unused]] bool IsGuess(const internal::PlanData& plan, uint64_t /*bytes*/) {
+  return IsWide(plan) &&
+         std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.bins);
+}
+
+[[maybe_unused]] bool IsGuessWithoutLongIntegers(const internal::PlanData& plan, uint64_t bytes) {
+  return IsGuess(plan, bytes) &&
+         (SampleBytes(plan.type) < 8 || KindOf(plan.type) == SampleKind::kFloat);
+}
+
+constexpr CpuKernel kByteKernels[] = {
+    {"scalar", "one byte at a time into one table", CountScalar, Everywhere, Pays<0>},
     {"runs8", "eight bytes at a time into eight tables; a run of 256 equal bytes in one addition",
-     CountRuns8, Everywhere, 2048},
+     CountRuns8, Everywhere, Pays<2048>},
 #if defined(__x86_64__) && defined(__GNUC__)
     {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
-     HasAvx512Counting, 512},
+     HasAvx512Counting, Pays<512>},
 #endif
+};
+
+constexpr CpuKernel kTypedKernels[] = {
+    {"typed_scalar", "sample by sample", CountTypedScalar, Everywhere, Pays<0>},
+#if defined(__x86_64__) && defined(__GNUC__)
+    {"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedFour, HasAvx2,
+     IsGuessWithoutLongIntegers},
+    {"typed_avx512", "a multiply-add or a search for eight samples (AVX-512)", CountTypedAvx512,
+     HasAvx512Typed, IsWideWithTablesOrStep},
+#elif defined(__aarch64__) && defined(__GNUC__)
+    {"typed_neon", "a multiply-add for four samples (NEON)", CountTypedFour, Everywhere, IsGuess},
+#endif
+    {"patterns", "counts each value, then folds", CountPatterns, Everywhere, IsNarrow},
 };
 
 }  // namespace
 
-std::span<const CpuKernel> Kernels() { return kKernels; }
+std::span<const CpuKernel> ByteKernels() { return kByteKernels; }
+std::span<const CpuKernel> TypedKernels() { return kTypedKernels; }
 
 const CpuKernel* FindKernel(std::string_view name) {
-  for (const CpuKernel& kernel : kKernels) {
-    if (kernel.name == name) return &kernel;
-  }
-  return nullptr;
+  const auto* const found = std::ranges::find(kByteKernels, name, &CpuKernel::name);
+  return found != std::end(kByteKernels) ? found : nullptr;
 }
 
-const CpuKernel& DefaultKernel(uint64_t bytes) {
-  const CpuKernel* best = &kKernels[0];
-  for (const CpuKernel& kernel : kKernels) {
-    if (kernel.bytes_min <= bytes && kernel.supported()) best = &kernel;
-  }
-  return *best;
+const CpuKernel& DefaultKernel(const internal::PlanData& plan, uint64_t bytes) {
+  const std::span<const CpuKernel> kernels = plan.counts_values ? ByteKernels() : TypedKernels();
+  return *std::find_if(kernels.rbegin(), kernels.rend(), [&](const CpuKernel& kernel) {
+    return kernel.counts(plan, bytes) && kernel.supported();
+  });  // there is one: the first
 }
 
 }  // namespace histogram::cpu

@@ -1,7 +1,7 @@
-// The CPU kernels of bytes in this build. A new kernel takes one file, its lines in registry.cc,
-// and one in kernels/CMakeLists.txt. Tests, benchmark and tuner iterate over all kernels.
+// The CPU kernels in this build. A new kernel takes one file, its lines in registry.cc, and one in
+// kernels/CMakeLists.txt. Tests, benchmarks and tuner iterate over all kernels.
 //
-// Thread-safe: constant tables and pure functions.
+// Thread-safe: constant tables, and functions that count on the calling thread.
 #ifndef HISTOGRAM_KERNELS_CPU_REGISTRY_H_
 #define HISTOGRAM_KERNELS_CPU_REGISTRY_H_
 
@@ -9,36 +9,41 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/plan_data.h"
 #include "kernels/workload.h"
 
 namespace histogram::cpu {
 
-// Adds the number of bytes of each value v in the fragments to counts[v], v in 0..255. Fragments
-// may be empty, of any length and at any address.
-using CountBytes = void(std::span<const Fragment> fragments, uint64_t* counts);
+// Adds the samples in the fragments to the plan's counters. Fragments may be empty, of any length
+// and at any address. REQUIRES: each holds whole samples; if they are not bytes, together they are
+// at most kSamplesMax (typed.h).
+using CountSamples = void(const internal::PlanData& plan, std::span<const Fragment> fragments,
+                          uint64_t* counters);
 
 struct CpuKernel {
   std::string_view name;
   std::string_view summary;
-  CountBytes* count;
+  CountSamples* count;
   // Whether this processor and operating system can run it.
   bool (*supported)();
-  // Without measurements, the last supported kernel with bytes_min <= the payload's bytes is
-  // chosen. For fewer bytes its setup does not pay.
-  uint64_t bytes_min;
+  // Whether it counts under this plan, and its setup pays for so many bytes.
+  bool (*counts)(const internal::PlanData& plan, uint64_t bytes);
 };
 
-// All kernels, the preferred one last. The first one runs anywhere and has bytes_min 0.
-std::span<const CpuKernel> Kernels();
+// The kernels of bytes, whose plans count values (Plan::counts_values), and those of all other
+// plans. The preferred one is last. The first one runs anywhere, and counts under each such plan.
+std::span<const CpuKernel> ByteKernels();
+std::span<const CpuKernel> TypedKernels();
 
-// The kernel of that name, supported or not; nullptr for an unknown one.
+// The kernel of bytes of that name, supported or not; nullptr for an unknown one.
 const CpuKernel* FindKernel(std::string_view name);
 
-// The kernel for payloads of `bytes` if nothing is measured.
-const CpuKernel& DefaultKernel(uint64_t bytes);
+// The kernel for so many bytes under the plan, if nothing is measured: of those that are supported
+// and count, the last.
+const CpuKernel& DefaultKernel(const internal::PlanData& plan, uint64_t bytes);
 
-// Defined in runs8.cc.
-CountBytes CountRuns8;
+// What other kernels fall back to.
+CountSamples CountTypedScalar;
 
 }  // namespace histogram::cpu
 

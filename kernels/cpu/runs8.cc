@@ -62,7 +62,8 @@ void CountPart(const uint8_t* data, size_t size, Tables& tables) {
 
 }  // namespace
 
-void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts) {
+void CountRuns8(const internal::PlanData& /*plan*/, std::span<const Fragment> fragments,
+                uint64_t* counts) {
   alignas(64) Tables tables = {};
   size_t room = kFlushBytes;  // bytes left until the next flush
   for (const Fragment& fragment : fragments) {

@@ -6,7 +6,8 @@
 
 namespace histogram::cpu {
 
-void CountScalar(std::span<const Fragment> fragments, uint64_t* counts) {
+void CountScalar(const internal::PlanData& /*plan*/, std::span<const Fragment> fragments,
+                 uint64_t* counts) {
   for (const Fragment& fragment : fragments) {
     for (const uint8_t value : fragment) ++counts[value];
   }

@@ -1,19 +1,9 @@
-// The kernels that count typed samples under a plan. A new kernel takes one file, its lines in
-// typed_registry.cc, and one in kernels/CMakeLists.txt. Tests and benchmarks iterate over all
-// kernels.
-//
-// Thread-safe: constant tables, and functions that count on the calling thread.
+// What code that reads typed samples shares. Thread-safe: a function without state.
 #ifndef HISTOGRAM_KERNELS_CPU_TYPED_H_
 #define HISTOGRAM_KERNELS_CPU_TYPED_H_
 
-#include <histogram/sample_type.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
-
-#include "kernels/plan_data.h"
 
 namespace histogram::cpu {
 
@@ -22,20 +12,9 @@ struct SampleRun {
   const std::byte* samples;
   size_t count;
 };
-using SampleRuns = std::span<const SampleRun>;
 
-// The most samples, of all runs, of one call: a kernel's counters are u32.
+// The most samples that are counted at a time: a kernel's counters are u32.
 inline constexpr size_t kSamplesMax = size_t{1} << 31;
-
-// Adds the samples of all runs to `row`, which has SlotCount(bins of the plan) slots.
-// REQUIRES: SamplesOf(runs) <= kSamplesMax.
-using CountTyped = void(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-
-inline size_t SamplesOf(SampleRuns runs) {
-  size_t count = 0;
-  for (const SampleRun& run : runs) count += run.count;
-  return count;
-}
 
 // Prefetches the samples 2 KiB after the block. If tables miss the first-level cache, the processor
 // does not detect that samples are read in order. A hint: the address may lie outside the samples,
@@ -51,25 +30,6 @@ inline void FetchAhead(const std::byte* block) {
   }
 #endif
 }
-
-struct TypedKernel {
-  std::string_view name;
-  std::string_view summary;
-  CountTyped* count;
-  // Whether this processor and operating system can run it.
-  bool (*supported)();
-  // Whether it counts under this plan. The first kernel counts under every plan.
-  bool (*counts)(const internal::PlanData& plan);
-};
-
-// All kernels. Of those that count a plan and are supported, the last is the fastest.
-std::span<const TypedKernel> TypedKernels();
-
-// The fastest kernel for the plan that this processor runs.
-const TypedKernel& FastestTyped(const internal::PlanData& plan);
-
-// Counts under every plan. What other kernels fall back to.
-CountTyped CountTypedScalar;
 
 }  // namespace histogram::cpu
 

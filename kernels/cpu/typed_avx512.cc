@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/counters.h"
+#include "kernels/cpu/registry.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
@@ -340,12 +341,13 @@ auto RunCounter(const internal::Guess& guess) {
 
 }  // namespace
 
-void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
+void CountTypedAvx512(const internal::PlanData& plan, std::span<const Fragment> fragments,
+                      uint64_t* row) {
   std::visit(
       [&]<typename C>(const Bins<C>& bins) {
         const uint32_t bin_count = plan.binning.bin_count();
-        CountRuns<internal::PlainSample<C, C>, kBlock>(
-            bins, bin_count, runs, row,
+        CountFragments<internal::PlainSample<C, C>, kBlock>(
+            bins, bin_count, fragments, row,
             [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
               RunCounter<C, Counts>(bins.guess)(bins, bin_count, samples, blocks, counts);
             });

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/counters.h"
+#include "kernels/cpu/registry.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
@@ -290,7 +291,8 @@ auto RunCounter(const internal::Guess& guess) {
 
 }  // namespace
 
-void CountTypedFour(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
+void CountTypedFour(const internal::PlanData& plan, std::span<const Fragment> fragments,
+                    uint64_t* row) {
   std::visit(
       [&]<typename C>(const internal::Bins<C>& bins) {
 #if defined(__x86_64__)
@@ -299,11 +301,11 @@ void CountTypedFour(const internal::PlanData& plan, SampleRuns runs, uint64_t* r
         constexpr bool kCounted = true;
 #endif
         if constexpr (!kCounted) {
-          CountTypedScalar(plan, runs, row);
+          CountTypedScalar(plan, fragments, row);
         } else {
           const uint32_t bin_count = plan.binning.bin_count();
-          CountRuns<internal::PlainSample<C, C>, kBlock>(
-              bins, bin_count, runs, row,
+          CountFragments<internal::PlainSample<C, C>, kBlock>(
+              bins, bin_count, fragments, row,
               [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
                 RunCounter<C, Counts>(bins.guess)(bins, bin_count, samples, blocks, counts);
               });

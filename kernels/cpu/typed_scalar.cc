@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/counters.h"
+#include "kernels/cpu/registry.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
@@ -65,14 +66,15 @@ auto BlockCounter(const internal::Bins<typename S::Compare>& bins) {
 
 }  // namespace
 
-void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
+void CountTypedScalar(const internal::PlanData& plan, std::span<const Fragment> fragments,
+                      uint64_t* row) {
   internal::VisitSample(plan.type, [&]<typename S>(S) {
     const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
     const uint32_t bin_count = plan.binning.bin_count();
     if (bins.reached == 0)
-      return CountRuns<S, SIZE_MAX>(bins, bin_count, runs, row, [](auto&&...) {});
-    CountRuns<S, kBlock>(
-        bins, bin_count, runs, row,
+      return CountFragments<S, SIZE_MAX>(bins, bin_count, fragments, row, [](auto&&...) {});
+    CountFragments<S, kBlock>(
+        bins, bin_count, fragments, row,
         [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
           BlockCounter<S, Counts>(bins)(bins, bin_count, samples, blocks, counts);
         });

@@ -69,7 +69,7 @@ TEST(CpuBackendTest, RefusesTooManyLanes) {
 }
 
 TEST(CpuBackendTest, EachKernelCountsWhereItIsForced) {
-  for (const cpu::CpuKernel& kernel : cpu::Kernels()) {
+  for (const cpu::CpuKernel& kernel : cpu::ByteKernels()) {
     if (!kernel.supported()) continue;
     SCOPED_TRACE(kernel.name);
     const std::string name(kernel.name);
@@ -91,7 +91,7 @@ TEST(CpuBackendTest, NeitherGathersNorTransfers) {
 
 std::vector<const cpu::CpuKernel*> SupportedKernels() {
   std::vector<const cpu::CpuKernel*> kernels;
-  for (const cpu::CpuKernel& kernel : cpu::Kernels()) {
+  for (const cpu::CpuKernel& kernel : cpu::ByteKernels()) {
     if (kernel.supported()) kernels.push_back(&kernel);
   }
   return kernels;

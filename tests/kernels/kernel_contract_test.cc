@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -27,13 +28,13 @@ using ::histogram::testing::Random;
 
 std::vector<std::string> KernelNames() {
   std::vector<std::string> names;
-  for (const CpuKernel& kernel : Kernels()) names.emplace_back(kernel.name);
+  for (const CpuKernel& kernel : ByteKernels()) names.emplace_back(kernel.name);
   return names;
 }
 
 ValueCounts CountWith(const CpuKernel& kernel, absl::Span<const Fragment> fragments) {
   ValueCounts counts{};
-  kernel.count(fragments, counts.data());
+  kernel.count(Plan().data(), fragments, counts.data());
   return counts;
 }
 
@@ -116,8 +117,8 @@ TEST_P(KernelContractTest, AddsToWhatIsThere) {
   ValueCounts counts;
   std::iota(counts.begin(), counts.end(), uint64_t{1} << 40);
   const Fragment fragment(bytes);
-  kernel_->count({&fragment, 1}, counts.data());
-  kernel_->count({&fragment, 1}, counts.data());
+  kernel_->count(Plan().data(), {&fragment, 1}, counts.data());
+  kernel_->count(Plan().data(), {&fragment, 1}, counts.data());
   for (size_t v = 0; v < kByteValues; ++v) {
     ASSERT_EQ(counts[v], (uint64_t{1} << 40) + v + 2 * once[v]) << "value " << v;
   }
@@ -162,7 +163,7 @@ TEST_P(KernelTest, PastFourGibibytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a minute of what the other tests let the sanitizers see";
 #endif
-  if (kernel_->bytes_min == 0) GTEST_SKIP() << "adds straight to the caller's 64-bit counts";
+  if (kernel_ == &ByteKernels()[0]) GTEST_SKIP() << "adds straight to the caller's 64-bit counts";
   std::vector<uint8_t> bytes(size_t{1} << 20, 77);
   uint64_t others = 0;
   for (size_t i = 500; i < bytes.size(); i += 1000) {
@@ -182,25 +183,27 @@ INSTANTIATE_TEST_SUITE_P(Registry, KernelTest, ::testing::ValuesIn(KernelNames()
                          [](const auto& test) { return test.param; });
 
 TEST(RegistryTest, IsWellFormed) {
-  ASSERT_FALSE(Kernels().empty());
-  EXPECT_TRUE(Kernels()[0].supported());
-  EXPECT_EQ(Kernels()[0].bytes_min, 0U);
   std::set<std::string_view> names;
-  for (const CpuKernel& kernel : Kernels()) {
-    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name << " is there twice";
-    EXPECT_FALSE(kernel.summary.empty());
-    EXPECT_EQ(FindKernel(kernel.name), &kernel);
+  for (const std::span<const CpuKernel> kernels : {ByteKernels(), TypedKernels()}) {
+    ASSERT_FALSE(kernels.empty());
+    EXPECT_TRUE(kernels[0].supported());
+    EXPECT_TRUE(kernels[0].counts(Plan().data(), 0));
+    for (const CpuKernel& kernel : kernels) {
+      EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name << " is there twice";
+      EXPECT_FALSE(kernel.summary.empty());
+    }
   }
+  for (const CpuKernel& kernel : ByteKernels()) EXPECT_EQ(FindKernel(kernel.name), &kernel);
 }
 
 TEST(RegistryTest, DefaultIsSupportedAndPays) {
   for (const uint64_t bytes :
        {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{1} << 16, uint64_t{1} << 40}) {
-    const CpuKernel& kernel = DefaultKernel(bytes);
+    const CpuKernel& kernel = DefaultKernel(Plan().data(), bytes);
     EXPECT_TRUE(kernel.supported());
-    EXPECT_LE(kernel.bytes_min, bytes);
+    EXPECT_TRUE(kernel.counts(Plan().data(), bytes));
   }
-  EXPECT_GT(&DefaultKernel(uint64_t{1} << 20), &DefaultKernel(10));
+  EXPECT_GT(&DefaultKernel(Plan().data(), uint64_t{1} << 20), &DefaultKernel(Plan().data(), 10));
 }
 
 }  // namespace

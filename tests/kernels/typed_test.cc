@@ -1,6 +1,4 @@
 // Typed samples: every kernel that this processor runs, against the plain answer.
-#include "kernels/cpu/typed.h"
-
 #include <histogram/histogram.h>
 #include <histogram/typed.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/registry.h"
 #include "kernels/payload.h"
 #include "tests/kernels/on_one_core.h"
 #include "tests/kernels/typed_samples.h"
@@ -40,11 +39,11 @@ class TypedTest : public ::testing::TestWithParam<SampleType> {
   void ExpectExact(const Plan& plan, const std::vector<std::byte>& bytes,
                    const std::vector<double>& edges, const Histogram& expected) {
     ASSERT_EQ(Count(bytes, plan), expected) << Describe(plan, edges);
-    for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
-      if (!kernel.supported() || !kernel.counts(plan.data())) continue;
+    for (const cpu::CpuKernel& kernel : cpu::TypedKernels()) {
+      if (!kernel.supported() || !kernel.counts(plan.data(), bytes.size())) continue;
       kernels_.emplace(kernel.name);
       std::vector<uint64_t> row(internal::SlotCount(plan.bin_count()), 0);
-      kernel.count(plan.data(), InRuns(bytes), row.data());
+      kernel.count(plan.data(), InFragments(bytes), row.data());
       const size_t bins = edges.size() - 1;
       ASSERT_EQ(std::vector<uint64_t>(row.begin(), row.begin() + static_cast<ptrdiff_t>(bins)),
                 expected.counts)
@@ -55,17 +54,17 @@ class TypedTest : public ::testing::TestWithParam<SampleType> {
     }
   }
 
-  // Runs of 1, 2, 4 ... samples, and the rest.
-  std::vector<cpu::SampleRun> InRuns(const std::vector<std::byte>& bytes) const {
-    std::vector<cpu::SampleRun> runs;
-    const size_t samples = bytes.size() / SampleBytes(type());
-    size_t begin = 0;
-    for (size_t length = 1; begin + length < samples && length <= 1024; length *= 2) {
-      runs.push_back({bytes.data() + begin * SampleBytes(type()), length});
-      begin += length;
+  // Of 1, 2, 4 ... samples, and the rest.
+  std::vector<Fragment> InFragments(const std::vector<std::byte>& bytes) const {
+    std::vector<Fragment> fragments;
+    Fragment rest = FragmentOf(bytes);
+    for (size_t length = SampleBytes(type()); length < rest.size() && fragments.size() <= 10;
+         length *= 2) {
+      fragments.push_back(rest.first(length));
+      rest = rest.subspan(length);
     }
-    runs.push_back({bytes.data() + begin * SampleBytes(type()), samples - begin});
-    return runs;
+    fragments.push_back(rest);
+    return fragments;
   }
 
   static std::string Describe(const Plan& plan, const std::vector<double>& edges) {
