@@ -1,19 +1,105 @@
+#include <histogram/sample_statistics.h>
 #include <histogram/statistics.h>
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
+#include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/float_mode.h"
-#include "kernels/weights.h"
+#include "kernels/order_statistics.h"
+#include "kernels/plan_data.h"
+#include "kernels/quantile.h"
+#include "kernels/sample.h"
 
 namespace histogram {
 namespace {
 
 __extension__ using uint128 = unsigned __int128;
 using Values = std::span<const uint64_t, kByteValues>;
+
+// A value, and the number of samples with it.
+struct Weight {
+  double value;
+  uint64_t count;
+};
+
+// Samples whose moments are computed together, then merged. Not measured apart.
+constexpr size_t kBlock = 1024;
+
+double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
+  double entropy = 0;
+  for (const uint64_t count : counts) {
+    const double share = static_cast<double>(count) / static_cast<double>(total);
+    if (count > 0 && count < total) entropy -= share * std::log2(share);
+  }
+  return entropy;
+}
+
+// The index of the last weight of the lower class in the split with the greatest variance between
+// the classes; nullopt for fewer than two weights. Weights ascend; no count is 0.
+std::optional<size_t> OtsuSplit(std::span<const Weight> weights) {
+  long double sum = 0, total = 0;
+  for (const auto& [value, count] : weights) {
+    sum += static_cast<long double>(value) * static_cast<long double>(count);
+    total += static_cast<long double>(count);
+  }
+  std::optional<size_t> best;
+  long double greatest = -1, below = 0, sum_below = 0;
+  for (size_t i = 0; i + 1 < weights.size(); ++i) {
+    below += static_cast<long double>(weights[i].count);
+    sum_below +=
+        static_cast<long double>(weights[i].value) * static_cast<long double>(weights[i].count);
+    const long double distance = sum_below / below - (sum - sum_below) / (total - below);
+    const long double variance = below * (total - below) * distance * distance;
+    if (variance <= greatest * (1 + 1e-15L)) continue;
+    greatest = variance;
+    best = i;
+  }
+  return best;
+}
+
+// Sets all but entropy and Otsu's threshold. REQUIRES: weights ascend, no count is 0, and together
+// they are `total`.
+void SetFromWeights(std::span<const Weight> weights, uint64_t total,
+                    std::span<const double> quantiles, Statistics& out) {
+  const auto n = static_cast<long double>(total);
+  long double sum = 0, squares = 0;
+  for (const auto& [value, count] : weights) {
+    sum += static_cast<long double>(value) * static_cast<long double>(count);
+  }
+  const long double mean = sum / n;
+  // If a double holds the sum exactly, this quotient is correctly rounded, as numpy's is.
+  const auto sum_in_double = static_cast<double>(sum);
+  for (const auto& [value, count] : weights) {
+    const long double distance = static_cast<long double>(value) - mean;
+    squares += static_cast<long double>(count) * distance * distance;
+  }
+  out.minimum = weights.front().value;
+  out.maximum = weights.back().value;
+  out.mean = static_cast<long double>(sum_in_double) == sum
+                 ? sum_in_double / static_cast<double>(total)
+                 : static_cast<double>(mean);
+  out.standard_deviation = static_cast<double>(std::sqrt(squares / n));
+  out.mode = std::max_element(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) {
+               return a.count < b.count;
+             })->value;
+  std::vector<uint64_t> up_to;
+  for (const Weight& weight : weights) {
+    up_to.push_back((up_to.empty() ? 0 : up_to.back()) + weight.count);
+  }
+  const auto at = [&](uint64_t rank) {
+    const auto found = std::upper_bound(up_to.begin(), up_to.end(), rank);
+    return weights[static_cast<size_t>(found - up_to.begin())].value;
+  };
+  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
+  for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
+}
+
+// --- Bytes
 
 // An unsigned integer of 512 bits: enough for the products that Otsu's comparison multiplies out.
 class Wide {
@@ -52,7 +138,7 @@ class Wide {
 // the products, has 128 bits. Fractions that differ clearly are compared in floating
 // point, close ones exactly. So the smallest of equally good thresholds wins. REQUIRES: the weights
 // are of bytes, ascend, and add up to `total`.
-std::optional<double> OtsuThreshold(std::span<const internal::Weight> weights, uint64_t total) {
+std::optional<double> OtsuThreshold(std::span<const Weight> weights, uint64_t total) {
   struct Split {
     double threshold;
     uint64_t count;
@@ -88,37 +174,211 @@ std::optional<double> OtsuThreshold(std::span<const internal::Weight> weights, u
 }
 
 double EntropyBits(Values values, const Binning& binning, uint64_t total) {
-  struct Share {
-    int32_t bin;
-    uint64_t count;
-  };
-  std::array<Share, kByteValues> shares;
+  std::array<std::pair<int32_t, uint64_t>, kByteValues> shares;  // a bin, and the count of a value
   size_t size = 0;
   for (uint32_t v = 0; v < kByteValues; ++v) {
     if (binning.table()[v] >= 0 && values[v] > 0) shares[size++] = {binning.table()[v], values[v]};
   }
-  std::sort(shares.begin(), shares.begin() + size,
-            [](const Share& a, const Share& b) { return a.bin < b.bin; });
-  double entropy = 0;
-  const auto n = static_cast<double>(total);
-  for (size_t i = 0; i < size;) {
-    uint64_t count = 0;
-    for (const int32_t bin = shares[i].bin; i < size && shares[i].bin == bin; ++i) {
-      count += shares[i].count;
-    }
-    const double share = static_cast<double>(count) / n;
-    if (share < 1) entropy -= share * std::log2(share);
+  std::sort(shares.begin(), shares.begin() + size);
+  std::array<uint64_t, kByteValues> counts;
+  size_t bins = 0;
+  for (size_t i = 0; i < size; ++i) {
+    if (i == 0 || shares[i].first != shares[i - 1].first) counts[bins++] = 0;
+    counts[bins - 1] += shares[i].second;
   }
-  return entropy;
+  return EntropyBits(std::span(counts).first(bins), total);
+}
+
+// --- Types of 8 and 16 bits
+
+// The values in bins that occur, with their counts, in ascending order.
+std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const uint64_t> patterns) {
+  std::vector<Weight> weights;
+  internal::VisitSample(plan.type, [&]<typename S>(S) {
+    if constexpr (sizeof(typename S::Bits) <= 2) {
+      const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
+      if (bins.reached == 0) return;
+      for (size_t p = 0; p < patterns.size(); ++p) {
+        const auto x = S::Widen(static_cast<typename S::Bits>(p));
+        if (patterns[p] == 0 || !(x >= bins.lower && x <= bins.upper)) continue;
+        weights.push_back({static_cast<double>(x) + 0.0, patterns[p]});
+      }
+    }
+  });
+  std::sort(weights.begin(), weights.end(),
+            [](const Weight& a, const Weight& b) { return a.value < b.value; });
+  // -0.0 and 0.0 are one value.
+  for (size_t i = 1; i < weights.size(); ++i) {
+    if (weights[i].value != weights[i - 1].value) continue;
+    weights[i - 1].count += weights[i].count;
+    weights.erase(weights.begin() + static_cast<ptrdiff_t>(i));
+    break;
+  }
+  return weights;
+}
+
+// --- Types of 32 and 64 bits
+
+// The power of two that brings distances between the bounds near 1, where their squares neither
+// overflow nor vanish.
+template <typename C>
+double ScaleOf(const internal::Bins<C>& bins) {
+  const double half = static_cast<double>(bins.upper) / 2 - static_cast<double>(bins.lower) / 2;
+  return half > 0 ? std::ldexp(1.0, std::min(-std::ilogb(half), 1023)) : 1;
+}
+
+// The distance of a sample from the least sample of any bin.
+template <typename C>
+double Distance(C x, C lower, double scale) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return static_cast<double>(x) * scale - static_cast<double>(lower) * scale;
+  } else {
+    using Bits = internal::KeyBits<C>;
+    const auto distance = static_cast<Bits>(static_cast<Bits>(x) - static_cast<Bits>(lower));
+    return static_cast<double>(distance) * scale;
+  }
+}
+
+// Median and quantiles of the samples in bins.
+void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histogram& histogram,
+              std::span<const double> quantiles, Statistics& out) {
+  uint64_t total = 0;
+  for (const uint64_t count : histogram.counts) total += count;
+  // In ascending order the samples below come first, then those in bins.
+  std::vector<uint64_t> ranks = {(total - 1) / 2, total / 2};
+  internal::AppendRanks(total, quantiles, ranks);
+  for (uint64_t& rank : ranks) rank += histogram.below;
+  const std::vector<uint64_t> keys = internal::KeysAtRanks(samples, plan.type(), ranks, 1);
+  const auto at = [&](uint64_t rank) {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank + histogram.below);
+    const uint64_t key = keys[static_cast<size_t>(found - ranks.begin())];
+    return internal::ValueOfBits(internal::BitsOfKey(key, plan.type()), plan.type());
+  };
+  out.median = std::midpoint(at((total - 1) / 2), at(total / 2));
+  for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
 }
 
 }  // namespace
+
+// Merges two sets of moments by the formula of T. Chan, G. Golub and R. LeVeque, 1979.
+void SampleStatistics::Moments::Merge(const Moments& more) {
+  if (more.count == 0) return;
+  const auto n = static_cast<double>(count), m = static_cast<double>(more.count);
+  const double distance = more.mean - mean;
+  count += more.count;
+  mean += distance * (m / (n + m));
+  squares += more.squares + distance * distance * (n * m / (n + m));
+}
+
+SampleStatistics::Moments SampleStatistics::Moments::Of(std::span<const double> numbers) {
+  Moments moments;
+  if (numbers.empty()) return moments;
+  moments.count = numbers.size();
+  double sum = 0;
+  for (const double x : numbers) sum += x;
+  moments.mean = sum / static_cast<double>(numbers.size());
+  for (const double x : numbers) moments.squares += (x - moments.mean) * (x - moments.mean);
+  return moments;
+}
+
+SampleStatistics::SampleStatistics(const Plan& plan) : plan_(plan) {
+  const size_t bytes = SampleBytes(plan.type());
+  if (bytes <= 2) patterns_.resize(size_t{1} << 8 * bytes);
+}
+
+void SampleStatistics::Add(std::span<const std::byte> samples) {
+  const internal::FloatMode mode;
+  internal::VisitSample(plan_.type(), [&]<typename S>(S) {
+    using Bits = typename S::Bits;
+    using C = typename S::Compare;
+    if constexpr (sizeof(Bits) <= 2) {
+      for (size_t i = 0; i < samples.size(); i += sizeof(Bits)) {
+        ++patterns_[static_cast<std::make_unsigned_t<Bits>>(
+            internal::LoadBits<Bits>(samples.data() + i))];
+      }
+    } else {
+      const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
+      if (bins.reached == 0) return;
+      const double scale = ScaleOf(bins);
+      std::array<double, kBlock> distances;
+      for (size_t at = 0; at < samples.size();) {
+        const size_t end = std::min(samples.size(), at + kBlock * sizeof(Bits));
+        size_t n = 0;
+        for (; at < end; at += sizeof(Bits)) {
+          const C x = S::Widen(internal::LoadBits<Bits>(samples.data() + at));
+          if (!(x >= bins.lower && x <= bins.upper)) continue;
+          distances[n++] = Distance(x, bins.lower, scale);
+          minimum_ = std::min(minimum_, static_cast<double>(x));
+          maximum_ = std::max(maximum_, static_cast<double>(x));
+        }
+        moments_.Merge(Moments::Of(std::span(distances).first(n)));
+      }
+    }
+  });
+}
+
+void SampleStatistics::Merge(const SampleStatistics& more) {
+  assert(patterns_.size() == more.patterns_.size());
+  const internal::FloatMode mode;
+  for (size_t i = 0; i < patterns_.size(); ++i) patterns_[i] += more.patterns_[i];
+  minimum_ = std::min(minimum_, more.minimum_);
+  maximum_ = std::max(maximum_, more.maximum_);
+  moments_.Merge(more.moments_);
+}
+
+Statistics SampleStatistics::Finish(const Histogram& histogram,
+                                    std::span<const double> quantiles) const {
+  const internal::FloatMode mode;
+  Statistics out;
+  uint64_t total = 0;
+  for (const uint64_t count : histogram.counts) total += count;
+  if (total == 0) return out;
+  out.entropy_bits = EntropyBits(histogram.counts, total);
+  if (!patterns_.empty()) {
+    const std::vector<Weight> weights = WeightsOf(plan_.data(), patterns_);
+    SetFromWeights(weights, total, quantiles, out);
+    const std::optional<size_t> split = OtsuSplit(weights);
+    if (split.has_value()) out.otsu_threshold = weights[*split].value;
+    return out;
+  }
+  std::visit(
+      [&](const auto& bins) {
+        const double scale = ScaleOf(bins);
+        const auto n = static_cast<double>(moments_.count);
+        out.mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
+        out.standard_deviation = std::sqrt(moments_.squares / n) / scale;
+      },
+      plan_.data().bins);
+  out.minimum = minimum_ + 0.0;
+  out.maximum = maximum_ + 0.0;
+  const std::vector<double> edges = plan_.binning().ComputeEdges();
+  std::vector<Weight> weights;
+  std::vector<double> upper;
+  for (size_t i = 0; i < histogram.counts.size(); ++i) {
+    if (histogram.counts[i] == 0) continue;
+    weights.push_back({edges[i] / 2 + edges[i + 1] / 2, histogram.counts[i]});
+    upper.push_back(edges[i + 1]);
+  }
+  if (const auto split = OtsuSplit(weights); split.has_value()) out.otsu_threshold = upper[*split];
+  return out;
+}
+
+Statistics ComputeStatistics(std::span<const std::byte> samples, const Plan& plan,
+                             const Histogram& histogram, std::span<const double> quantiles) {
+  const internal::FloatMode mode;
+  SampleStatistics summary(plan);
+  summary.Add(samples);
+  Statistics out = summary.Finish(histogram, quantiles);
+  const bool narrow = SampleBytes(plan.type()) <= 2;
+  if (!narrow && out.entropy_bits.has_value()) SetOrder(samples, plan, histogram, quantiles, out);
+  return out;
+}
 
 Statistics ComputeStatistics(Values values, const Binning& binning,
                              std::span<const double> quantiles) {
   const internal::FloatMode mode;
   Statistics statistics;
-  std::array<internal::Weight, kByteValues> occurring;
+  std::array<Weight, kByteValues> occurring;
   size_t size = 0;
   uint64_t total = 0;
   for (uint32_t v = 0; v < kByteValues; ++v) {
@@ -128,7 +388,7 @@ Statistics ComputeStatistics(Values values, const Binning& binning,
   }
   if (total == 0) return statistics;
   const std::span weights(occurring.data(), size);
-  internal::SetFromWeights(weights, total, quantiles, statistics);
+  SetFromWeights(weights, total, quantiles, statistics);
   statistics.entropy_bits = EntropyBits(values, binning, total);
   statistics.otsu_threshold = OtsuThreshold(weights, total);
   return statistics;
