@@ -6,11 +6,23 @@ namespace histogram::cpu {
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-// What avx512.cc needs: AVX-512 F, BW, VL, VBMI, VBMI2 and BITALG, GFNI, BMI, BMI2 and POPCNT.
-bool HasAvx512Counting();
-// What typed_avx512.cc needs: AVX-512 F, DQ and VL.
-bool HasAvx512Typed();
-bool HasAvx2();
+// The compiler's run-time support also checks XGETBV: a feature is absent if the operating system
+// does not save its registers.
+
+// What avx512.cc needs.
+inline bool HasAvx512Counting() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bitalg") &&
+         __builtin_cpu_supports("gfni") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+// What typed_avx512.cc needs.
+inline bool HasAvx512Typed() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+inline bool HasAvx2() { return __builtin_cpu_supports("avx2"); }
 
 template <typename Work>
 __attribute__((target("avx512f,avx512dq,avx512vl"))) void CallAvx512(const Work& work) {
