@@ -81,10 +81,11 @@ void Register(std::string_view name, const Work& work, bool counted) {
 
 int main(int argc, char** argv) {
   histogram::Register("read", histogram::Read, /*counted=*/false);
+  const histogram::internal::PlanData& plan = histogram::Plan().data();
   for (const histogram::cpu::CpuKernel& kernel : histogram::cpu::ByteKernels()) {
     if (!kernel.supported()) continue;
     const auto count = [&](histogram::Fragment bytes, histogram::ValueCounts& counts) {
-      kernel.count(histogram::Plan().data(), {&bytes, 1}, counts.data());
+      kernel.count(plan, {&bytes, 1}, counts.data());
     };
     histogram::Register(kernel.name, count, /*counted=*/true);
   }
