@@ -120,15 +120,16 @@ class BlockCounter {
       const size_t step = std::max<size_t>(1, kPieceBytes / (sample_bytes_ * block.count));
       for (size_t at = begin; at < end; at += step) {
         const size_t piece = std::min(step, end - at), bytes = piece * sample_bytes_;
-        const size_t apart = bytes + kCacheLine;  // not a power of two: a cache holds few such lines
+        const size_t apart =
+            bytes + kCacheLine;  // not a power of two: a cache holds few such lines
         taken.resize(internal::kChannelsAtOnce * apart);
         for (uint32_t c = 0, more = 1; c < block.count; c += more) {
-          const std::byte* const from = block.stretch.data() + at * pixel_bytes +
-                                        (size_t{block.first} + c) * sample_bytes_;
+          const std::byte* const from =
+              block.stretch.data() + at * pixel_bytes + (size_t{block.first} + c) * sample_bytes_;
           const bool many = block.count - c >= internal::kChannelsAtOnce;
           more = many ? internal::kChannelsAtOnce : 1;
-          const auto take = many ? internal::TakeChannels<internal::kChannelsAtOnce>
-                                 : internal::TakeChannels<1>;
+          const auto take =
+              many ? internal::TakeChannels<internal::kChannelsAtOnce> : internal::TakeChannels<1>;
           take(from, channels, sample_bytes_, piece, taken.data(), apart);
           for (uint32_t i = 0; i < more; ++i) {
             visit(part, c + i, std::span<const std::byte>(taken.data() + i * apart, bytes));

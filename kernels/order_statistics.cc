@@ -141,7 +141,8 @@ class Search {
         ranks_(ranks),
         found_(ranks.size()),
         parts_(std::clamp<size_t>(size() / kThreadSamplesMin, 1, std::max(1U, threads))),
-        budget_(std::max(kCollectedMin, static_cast<uint64_t>(kCollectedShare * static_cast<double>(size())))) {}
+        budget_(std::max(kCollectedMin,
+                         static_cast<uint64_t>(kCollectedShare * static_cast<double>(size())))) {}
 
   std::vector<uint64_t> Run() {
     if (ranks_.empty()) return {};

@@ -2,14 +2,17 @@
 #include <histogram/statistics.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cpu/features.h"
+#include "kernels/distance_sums.h"
 #include "kernels/float_mode.h"
+#include "kernels/key_range.h"
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
 #include "kernels/quantile.h"
@@ -26,9 +29,6 @@ struct Weight {
   double value;
   uint64_t count;
 };
-
-// Samples whose moments are computed together, then merged. Not measured apart.
-constexpr size_t kBlock = 1024;
 
 double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
   double entropy = 0;
@@ -219,26 +219,6 @@ std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const ui
 
 // --- Types of 32 and 64 bits
 
-// The power of two that brings distances between the bounds near 1, where their squares neither
-// overflow nor vanish.
-template <typename C>
-double ScaleOf(const internal::Bins<C>& bins) {
-  const double half = static_cast<double>(bins.upper) / 2 - static_cast<double>(bins.lower) / 2;
-  return half > 0 ? std::ldexp(1.0, std::min(-std::ilogb(half), 1023)) : 1;
-}
-
-// The distance of a sample from the least sample of any bin.
-template <typename C>
-double Distance(C x, C lower, double scale) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return static_cast<double>(x) * scale - static_cast<double>(lower) * scale;
-  } else {
-    using Bits = internal::KeyBits<C>;
-    const auto distance = static_cast<Bits>(static_cast<Bits>(x) - static_cast<Bits>(lower));
-    return static_cast<double>(distance) * scale;
-  }
-}
-
 // Median and quantiles of the samples in bins.
 void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histogram& histogram,
               std::span<const double> quantiles, Statistics& out) {
@@ -270,17 +250,6 @@ void SampleStatistics::Moments::Merge(const Moments& more) {
   squares += more.squares + distance * distance * (n * m / (n + m));
 }
 
-SampleStatistics::Moments SampleStatistics::Moments::Of(std::span<const double> numbers) {
-  Moments moments;
-  if (numbers.empty()) return moments;
-  moments.count = numbers.size();
-  double sum = 0;
-  for (const double x : numbers) sum += x;
-  moments.mean = sum / static_cast<double>(numbers.size());
-  for (const double x : numbers) moments.squares += (x - moments.mean) * (x - moments.mean);
-  return moments;
-}
-
 SampleStatistics::SampleStatistics(const Plan& plan) : plan_(plan) {
   const size_t bytes = SampleBytes(plan.type());
   if (bytes <= 2) patterns_.resize(size_t{1} << 8 * bytes);
@@ -299,20 +268,30 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
     } else {
       const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
       if (bins.reached == 0) return;
-      const double scale = ScaleOf(bins);
-      std::array<double, kBlock> distances;
-      for (size_t at = 0; at < samples.size();) {
-        const size_t end = std::min(samples.size(), at + kBlock * sizeof(Bits));
-        size_t n = 0;
-        for (; at < end; at += sizeof(Bits)) {
-          const C x = S::Widen(internal::LoadBits<Bits>(samples.data() + at));
-          if (!(x >= bins.lower && x <= bins.upper)) continue;
-          distances[n++] = Distance(x, bins.lower, scale);
-          minimum_ = std::min(minimum_, static_cast<double>(x));
-          maximum_ = std::max(maximum_, static_cast<double>(x));
-        }
-        moments_.Merge(Moments::Of(std::span(distances).first(n)));
+      const double scale = internal::ScaleOf(bins);
+      const size_t count = samples.size() / sizeof(Bits);
+      for (size_t at = 0; at < count; at += internal::kDistancesMax) {
+        internal::DistanceSums sums;
+        cpu::CallFast([&]() HISTOGRAM_INLINE {
+          sums = internal::SumsOf<S>(samples.data() + at * sizeof(Bits),
+                                     std::min(internal::kDistancesMax, count - at), bins.lower,
+                                     bins.upper, scale);
+        });
+        if (sums.count == 0) continue;
+        moments_.Merge({.count = static_cast<uint64_t>(sums.count),
+                        .mean = sums.distances / sums.count,
+                        .squares = sums.squares});
       }
+      using K = decltype(internal::KeyedFor<S>());
+      const auto key_of = [](C x) { return K::KeyOf(std::bit_cast<typename K::Bits>(x)); };
+      const auto keys = internal::FindKeys<K>(samples, key_of(bins.lower),
+                                              key_of(bins.upper) - key_of(bins.lower));
+      if (keys.least > keys.greatest) return;
+      const auto value = [](auto key) {
+        return static_cast<double>(std::bit_cast<C>(K::BitsOf(key)));
+      };
+      minimum_ = std::min(minimum_, value(keys.least));
+      maximum_ = std::max(maximum_, value(keys.greatest));
     }
   });
 }
@@ -343,7 +322,7 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
   }
   std::visit(
       [&](const auto& bins) {
-        const double scale = ScaleOf(bins);
+        const double scale = internal::ScaleOf(bins);
         const auto n = static_cast<double>(moments_.count);
         out.mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
         out.standard_deviation = std::sqrt(moments_.squares / n) / scale;

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <limits>
 #include <type_traits>
 
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/registry.h"
 #include "kernels/float_mode.h"
+#include "kernels/key_range.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
 #include "kernels/rounded.h"
@@ -18,34 +18,6 @@
 namespace histogram {
 namespace internal {
 namespace {
-
-// The least and the greatest key of the finite samples, and whether all samples are finite. Without
-// finite samples, least > greatest.
-template <typename Bits>
-struct FiniteKeys {
-  Bits least = std::numeric_limits<Bits>::max(), greatest = 0;
-  bool all = true;
-};
-
-// Adds samples to what was found so far, as the keys' distances from the least finite one. `any` is
-// the greatest one of all samples.
-template <typename K, typename Bits = typename K::Bits>
-HISTOGRAM_INLINE inline FiniteKeys<Bits> FindFiniteKeys(const std::byte* samples, size_t count) {
-  Bits least = std::numeric_limits<Bits>::max(), greatest = 0, any = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto key = K::KeyOf(LoadBits<Bits>(samples + i * sizeof(Bits)));
-    // Beyond kSpan for what is not finite.
-    const auto from = static_cast<Bits>(key - K::kLeast);
-    least = std::min(least, from);
-    any = std::max(any, from);
-    // Arithmetic, because compilers make no vectors of a conditional expression here.
-    const auto finite = static_cast<Bits>(from & -Bits{from <= K::kSpan});
-    greatest = std::max(greatest, finite);
-  }
-  if (least > K::kSpan) return {};
-  return {static_cast<Bits>(least + K::kLeast), static_cast<Bits>(greatest + K::kLeast),
-          any <= K::kSpan};
-}
 
 template <typename K, typename Bits = typename K::Bits>
 HISTOGRAM_INLINE inline bool HasNegativeZero(const std::byte* samples, size_t count) {
@@ -136,10 +108,7 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
   return internal::VisitSample(type, [&]<typename S>(S) -> std::optional<Extent> {
     using K = decltype(internal::KeyedFor<S>());
     using Bits = typename K::Bits;
-    internal::FiniteKeys<Bits> keys;
-    cpu::CallFast([&]() HISTOGRAM_INLINE {
-      keys = internal::FindFiniteKeys<K>(samples.data(), samples.size() / sizeof(Bits));
-    });
+    const internal::KeyRange<Bits> keys = internal::FindKeys<K>(samples, K::kLeast, K::kSpan);
     if (keys.least > keys.greatest) return std::nullopt;
     const auto value = [](Bits key) {
       return S::Widen(std::bit_cast<typename S::Bits>(K::BitsOf(key)));

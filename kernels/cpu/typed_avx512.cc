@@ -193,7 +193,8 @@ HISTOGRAM_AVX512_INLINE __m512d Nearest(__m512d position) {
   return _mm512_roundscale_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-// A bit for each position near an integer between two bins. Samples in no bin have no such position.
+// A bit for each position near an integer between two bins. Samples in no bin have no such
+// position.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, __m512d position) {
   const __m512d between =

@@ -59,7 +59,6 @@ class SampleStatistics {
   struct Moments {
     uint64_t count = 0;
     double mean = 0, squares = 0;
-    static Moments Of(std::span<const double> numbers);
     void Merge(const Moments& more);
   };
 
