@@ -55,6 +55,10 @@ class EvenCounter:
         self, samples: npt.NDArray[Any], first: Any, last: Any, bins: int, threads: int
     ) -> tuple[Counters, int, int, int, Any] | None: ...
 
+def quantiles(
+    samples: npt.NDArray[Any], type: str, shares: list[float], weak: bool, threads: int
+) -> list[float] | None: ...
+def median(samples: npt.NDArray[Any], type: str, threads: int) -> float | None: ...
 def order_statistics(
     samples: npt.NDArray[Any],
     type: str,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import Array, resolved
+from ._arrays import TYPES, Array, resolved
 from ._numbers import shares_of
 from ._rows import axes_of
 
@@ -95,6 +95,8 @@ def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     """
     from ._quantile import quantile
 
+    if isinstance(q, (int, float)) and (q == 0 or 1e-290 < q <= 100):  # no share is subnormal
+        return quantile(a, q / 100, **options)
     shares_of(q, 100)
     divide = operator.truediv if isinstance(q, (int, float)) else np.true_divide
     return quantile(a, _native.in_float_mode(divide, resolved(q), 100), **options)
@@ -112,6 +114,11 @@ def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:
 
     if "method" in options:
         raise TypeError("median() has no argument 'method'; quantile(a, 0.5, method=) has")
+    plain = type(a) is np.ndarray and a.dtype in TYPES and a.dtype != np.float16 and a.size > 0
+    if plain and not options and not keepdims:
+        number = _native.median(a, TYPES[a.dtype], 0)
+        if number is not None:
+            return (np.float32 if a.dtype == np.float32 else np.float64)(number)
     middle = np.atleast_1d(quantile(a, 0.5, method="_middle", **options))
     if middle.dtype.kind == "M":  # which numpy does not add
         low, high = middle[[0, -1]].view(np.int64)

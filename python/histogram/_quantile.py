@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import Array, as_samples, in_order, is_on_gpu, is_plain, resolved, unmasked
+from ._arrays import TYPES, Array, as_samples, in_order, is_on_gpu, is_plain, resolved, unmasked
 from ._count import _threads, place_of
 from ._dates import dates_in, integers
 from ._errors import check_others
@@ -62,6 +62,10 @@ def quantile(
         found = np.asarray(quantile(a, q, axis=axis, method=method, threads=threads, server=server))
         axes = range(np.ndim(a)) if axis is None else axes_of(axis, np.ndim(a))
         return np.expand_dims(found, tuple(np.ndim(q) + one for one in axes))
+    if axis is None and server is None and method == "linear":
+        found = _of_numbers(a, q, threads)
+        if found is not None:
+            return found
     a = unmasked(a, axis is not None)
     samples: Any
     place: Place
@@ -115,6 +119,32 @@ def quantile(
         base = np.float32 if kind == "bf16" else samples.dtype
         return _native.in_float_mode(found.astype, np.result_type(base, dtype))
     return found
+
+
+def _of_numbers(a: Any, q: Any, threads: SupportsIndex | None) -> Any:
+    """The quantiles of a plain array of numbers, in one call of the compiled part; None for any other
+    array, and for what is refused."""
+    if type(a) is not np.ndarray or a.dtype not in TYPES or a.dtype == np.float16 or a.size == 0:
+        return None
+    weak = type(q) is float  # then the result has the samples' type, as in numpy
+    if weak:
+        shape: tuple[int, ...] = ()
+        shares = [q]
+        if not 0 <= q <= 1:
+            return None
+    else:
+        array = shares_of(q, 1)
+        if array.dtype != np.float64:
+            return None
+        shape = array.shape
+        shares = array.ravel().tolist()
+    number = 0 if threads is None else _threads(threads)
+    found = _native.quantiles(a, TYPES[a.dtype], shares, weak, number)
+    if found is None:
+        return None
+    if weak:
+        return (np.float32 if a.dtype == np.float32 else np.float64)(found[0])
+    return np.array(found, np.float64).reshape(shape)[()]
 
 
 def _between(low: Array, high: Array, share: Any) -> Array:

@@ -11,8 +11,10 @@
 #include <histogram/values.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -37,6 +39,7 @@
 #include "python/src/counting.h"
 #include "python/src/even_counter.h"
 #include "python/src/own_ranges.h"
+#include "python/src/quantiles.h"
 
 namespace histogram::python {
 namespace {
@@ -354,6 +357,9 @@ NB_MODULE(_native, module) {
            nb::arg("arithmetic"), nb::arg("edges"), nb::arg("later_edges"))
       .def("count", &EvenCounter::Count, nb::arg("samples"), nb::arg("first"), nb::arg("last"),
            nb::arg("bins"), nb::arg("threads"));
+  module.def("quantiles", &Quantiles, nb::arg("samples"), nb::arg("type"), nb::arg("shares"),
+             nb::arg("weak"), nb::arg("threads"));
+  module.def("median", &Median, nb::arg("samples"), nb::arg("type"), nb::arg("threads"));
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),
