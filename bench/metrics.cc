@@ -42,7 +42,7 @@ void MeasureRequestFinished(benchmark::State& state) {
   ServerMetrics& metrics = Metrics();
   uint64_t duration_ns = 100000;
   for (auto _ : state) {
-    metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, duration_ns);
+    metrics.RequestFinished({Method::kCompute, absl::OkStatus(), 4096, duration_ns});
     duration_ns += 7;
   }
 }
@@ -70,7 +70,7 @@ void MeasureLoneRequest(benchmark::State& state) {
     for (const Stage stage : {Stage::kQueue, Stage::kFold, Stage::kReply}) {
       metrics.StageFinished(stage, report.backend, 1234);
     }
-    metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, 100000);
+    metrics.RequestFinished({Method::kCompute, absl::OkStatus(), 4096, 100000});
   }
 }
 BENCHMARK(MeasureLoneRequest)->ThreadRange(1, 16)->UseRealTime();

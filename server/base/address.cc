@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
 namespace histogram::server {
@@ -135,6 +136,12 @@ std::string NumericAddress(const SocketAddress& address) {
               NI_NUMERICHOST | NI_NUMERICSERV);
   const bool six = address.get()->sa_family == AF_INET6;
   return absl::StrCat(six ? "[" : "", host.data(), six ? "]:" : ":", port.data());
+}
+
+std::string PeerAddress(absl::string_view uri) {
+  if (absl::StartsWith(uri, "unix")) return "unix";
+  if (!absl::ConsumePrefix(&uri, "ipv4:")) absl::ConsumePrefix(&uri, "ipv6:");
+  return absl::StrReplaceAll(uri, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
 }
 
 }  // namespace histogram::server

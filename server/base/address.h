@@ -48,6 +48,9 @@ struct SocketAddress {
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const Address& address);
 // "127.0.0.1:9464", "[::1]:9464".
 std::string NumericAddress(const SocketAddress& address);
+// Where a call comes from, as people write it: "192.0.2.1:40000", "[::1]:40000", "unix". `uri` is
+// gRPC's way to write it: "ipv4:192.0.2.1:40000", "ipv6:%5B::1%5D:40000", "unix:/run/socket".
+std::string PeerAddress(absl::string_view uri);
 
 }  // namespace histogram::server
 

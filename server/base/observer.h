@@ -35,24 +35,10 @@ inline constexpr int kClosedByCount = 4;
 inline constexpr std::array<std::string_view, kClosedByCount> kClosedByNames = {
     "idle", "bytes", "payloads", "inline"};
 
-enum class RejectReason : uint8_t {
-  kQueueFull,
-  kPayloadTooLarge,
-  kBadRequest,
-  kTooManyBins,
-  kDraining,
-  kCompressed,
-  kQuota,
-  kUnauthenticated,
-  kHeadersTooLarge,
-  kReceiveMemory  // ended while a message was received, by the call guard
-};
-inline constexpr int kRejectReasonCount = 10;
-
 enum class Stage : uint8_t { kQueue, kGather, kTransfer, kKernel, kFold, kReply };
 inline constexpr int kStageCount = 6;
 
-// A request that failed, or took longer than --slow-request.
+// A request that is over.
 struct RequestNote {
   Method method = Method::kCompute;
   const absl::Status& status;
@@ -60,7 +46,7 @@ struct RequestNote {
   uint64_t duration_ns = 0;
   std::string_view traceparent{};  // W3C Trace Context; empty where none was sent
   std::string_view tenant{};       // empty where no tokens are configured
-  std::string_view peer{};  // the caller's address, "192.0.2.1:40000", "[::1]:40000" or "unix"
+  std::string_view peer{};         // the caller's address, as gRPC writes it
 };
 
 // Every function is pure virtual: one that is forgotten does not compile.
@@ -68,19 +54,19 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  // A payload was answered (each item of a ComputeMany counts as one; an Accumulate as one). The
-  // time of a stream's payload runs from the arrival of its last message to its answer.
-  virtual void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
-                               uint64_t duration_ns) = 0;
+  // A payload was answered, or refused (each item of a ComputeMany counts as one; an Accumulate as
+  // one). The time of a stream's payload runs from the arrival of its last message to its answer.
+  virtual void RequestFinished(const RequestNote& request) = 0;
+  // Something else than a request was refused, such as the rest of a stream.
+  virtual void Refused(const absl::Status& status) = 0;
   virtual void StreamOpened(Method method) = 0;
   virtual void StreamClosed(Method method) = 0;
   virtual void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) = 0;
   // A stage of one payload: queue, fold or reply. BatchFinished reports gather, transfer and
   // kernel.
   virtual void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) = 0;
-  virtual void Rejected(RejectReason reason) = 0;
-  // The call guard has ended calls whose messages are not finished (kReceiveMemory), because the
-  // process holds `held_bytes`. `peer`: the address of one of their clients.
+  // The call guard has ended calls whose messages are not finished, because the process holds
+  // `held_bytes`. `peer`: the address of one of their clients.
   virtual void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) = 0;
   virtual void Expired() = 0;    // dropped: its deadline had passed
   virtual void Cancelled() = 0;  // dropped: its caller went away
@@ -90,7 +76,6 @@ class Observer {
   // Bytes of a tenant's payloads that were accepted, and of its replies; there are at most 64
   // tenants.
   virtual void TenantBytes(std::string_view tenant, uint64_t bytes) = 0;
-  virtual void NoteRequest(const RequestNote& note) = 0;  // for the log
   virtual void BackendDown(std::string_view backend, std::string_view reason) = 0;
   // The server asked one of its own ports, and waited `duration_ns` for the answer or in vain.
   virtual void SelfProbed(bool answered, uint64_t duration_ns) = 0;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/error.h"
+#include "server/base/address.h"
 #include "server/base/thresholds.h"
 
 namespace histogram::server {
@@ -13,6 +15,8 @@ constexpr BucketLayout kStageBuckets{kMicrosecond, 1, 21};         // 1 us to 1.
 constexpr BucketLayout kRequestBuckets{50 * kMicrosecond, 1, 19};  // 50 us to 13.1 s
 constexpr BucketLayout kByteBuckets{256, 2, 12};                   // 256 B to 1 GiB
 constexpr BucketLayout kCountBuckets{1, 1, 13};                    // 1 to 4096
+
+constexpr size_t kBadRequest = std::size(kRefusals) - 2;  // what precedes it has a reason
 
 template <typename E>
 size_t Index(E value) {
@@ -85,21 +89,47 @@ size_t ServerMetrics::BackendIndex(std::string_view name) const {
   return index;
 }
 
-void ServerMetrics::RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
-                                    uint64_t duration_ns) {
+void ServerMetrics::RequestFinished(const RequestNote& request) {
+  const auto& [method, status, payload_bytes, duration_ns, traceparent, tenant, peer] = request;
+  const size_t m = Index(method);
+  Cells::Shard& shard = cells_->Local();
+  shard.Add(requests_[m][Index(status.code())], 1);
+  durations_[m][SizeClass(payload_bytes)].Observe(shard, duration_ns);
+  payload_bytes_.Observe(shard, payload_bytes);
   if (LogEnabled(LogLevel::kDebug)) {
     Log(LogLevel::kDebug, "request",
         {{"method", MethodName(method)},
-         {"code", absl::StatusCodeToString(code)},
+         {"code", absl::StatusCodeToString(status.code())},
          {"payload_bytes", payload_bytes},
          {"duration_us", duration_ns / 1000}});
   }
-  const size_t m = Index(method);
-  const size_t c = Index(code) < kCodeCount ? Index(code) : Index(absl::StatusCode::kUnknown);
-  Cells::Shard& shard = cells_->Local();
-  shard.Add(requests_[m][c], 1);
-  durations_[m][SizeClass(payload_bytes)].Observe(shard, duration_ns);
-  payload_bytes_.Observe(shard, payload_bytes);
+  const bool failed = !status.ok();
+  if (failed) Refused(status);
+  const uint64_t slow_us = options_.config.transport.slow_request_us;
+  const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
+  if (!failed && !slow) return;
+  // A fault of the server is an error; a mistake of a client is information.
+  const LogLevel level = absl::IsInternal(status) ? LogLevel::kError
+                         : failed                 ? LogLevel::kInfo
+                                                  : LogLevel::kWarn;
+  LogThrottled(failed ? failed_ : slow_, clock_.Now(), level,
+               failed ? "request failed" : "slow request",
+               {{"method", MethodName(method)},
+                {"code", absl::StatusCodeToString(status.code())},
+                {"message", std::string(status.message())},
+                {"payload_bytes", payload_bytes},
+                {"duration_us", duration_ns / 1000},
+                {"peer", PeerAddress({peer.data(), peer.size()})},
+                {"tenant", tenant},
+                {"traceparent", traceparent}});
+}
+
+void ServerMetrics::Refused(const absl::Status& status) {
+  const std::string reason = GetErrorDetail(status).reason;
+  for (size_t r = 0; r < kBadRequest; ++r) {
+    if (reason == kRefusals[r].reason) return cells_->Add(rejected_[r], 1);
+  }
+  if (absl::IsInvalidArgument(status)) cells_->Add(rejected_[kBadRequest], 1);
 }
 
 void ServerMetrics::StreamOpened(Method method) { cells_->Add(streams_opened_[Index(method)], 1); }
@@ -139,13 +169,11 @@ void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_
   backends_[BackendIndex(backend)].stages[Index(stage)].Observe(cells_->Local(), duration_ns);
 }
 
-void ServerMetrics::Rejected(RejectReason reason) { cells_->Add(rejected_[Index(reason)], 1); }
-
 void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) {
   LogThrottled(ended_receiving_, clock_.Now(), LogLevel::kWarn,
                "ended calls whose messages are not finished: memory is short",
                {{"calls", calls}, {"held_bytes", held_bytes}, {"peer", peer}});
-  cells_->Add(rejected_[Index(RejectReason::kReceiveMemory)], calls);
+  cells_->Add(rejected_.back(), calls);
 }
 
 void ServerMetrics::Expired() { cells_->Add(expired_, 1); }
@@ -166,24 +194,6 @@ void ServerMetrics::IntegrityFailure() {
   LogThrottled(integrity_, clock_.Now(), LogLevel::kError,
                "an answer was held back: its counts do not add up, or a recount differs", {});
   cells_->Add(integrity_failures_, 1);
-}
-
-void ServerMetrics::NoteRequest(const RequestNote& note) {
-  const bool failed = !note.status.ok();
-  // A fault of the server is an error; a mistake of a client is information.
-  const LogLevel level = note.status.code() == absl::StatusCode::kInternal ? LogLevel::kError
-                         : failed                                          ? LogLevel::kInfo
-                                                                           : LogLevel::kWarn;
-  LogThrottled(failed ? failed_ : slow_, clock_.Now(), level,
-               failed ? "request failed" : "slow request",
-               {{"method", MethodName(note.method)},
-                {"code", absl::StatusCodeToString(note.status.code())},
-                {"message", std::string(note.status.message())},
-                {"payload_bytes", note.payload_bytes},
-                {"duration_us", note.duration_ns / 1000},
-                {"peer", note.peer},
-                {"tenant", note.tenant},
-                {"traceparent", note.traceparent}});
 }
 
 void ServerMetrics::BackendDown(std::string_view backend, std::string_view reason) {

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,10 +44,21 @@ namespace histogram::server {
 // values: it bounds the number of series.
 inline constexpr std::string_view kOther = "other";
 
-inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
-    "queue_full",        "payload_too_large", "bad_request", "too_many_bins",
-    "draining",          "compressed",        "quota",       "unauthenticated",
-    "headers_too_large", "receive_memory"};
+// Refusals, and the reasons of their errors.
+struct Refusal {
+  std::string_view name, reason;
+};
+inline constexpr Refusal kRefusals[] = {
+    {"queue_full", "QUEUE_FULL"},
+    {"payload_too_large", "PAYLOAD_TOO_LARGE"},
+    {"too_many_bins", "TOO_MANY_BINS"},
+    {"draining", "DRAINING"},
+    {"compressed", "COMPRESSED_MESSAGE"},
+    {"quota", "QUOTA_EXCEEDED"},
+    {"unauthenticated", "UNAUTHENTICATED"},
+    {"headers_too_large", "HEADERS_TOO_LARGE"},
+    {"bad_request", ""},      // any other INVALID_ARGUMENT
+    {"receive_memory", ""}};  // ended while a message was received, by the call guard
 inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
     "queue", "gather", "transfer", "kernel", "fold", "reply"};
 // The last one stands for every other reason.
@@ -104,20 +116,18 @@ class ServerMetrics final : public Observer {
   void SetReady(bool ready) { ready_.store(ready, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
-  void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
-                       uint64_t duration_ns) override;
+  void RequestFinished(const RequestNote& request) override;
+  void Refused(const absl::Status& status) override;
   void StreamOpened(Method method) override;
   void StreamClosed(Method method) override;
   void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override;
   void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override;
-  void Rejected(RejectReason reason) override;
   void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) override;
   void Expired() override;
   void Cancelled() override;
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
-  void NoteRequest(const RequestNote& note) override;  // RequestFinished counts
   void BackendDown(std::string_view backend, std::string_view reason) override;
   void SelfProbed(bool answered, uint64_t duration_ns) override;
 
@@ -166,7 +176,7 @@ class ServerMetrics final : public Observer {
   std::array<Cell, kMethodCount> streams_opened_{}, streams_closed_{};
   HistogramCells payload_bytes_, batch_payloads_, batch_bytes_, self_probe_duration_;
   Cell self_probes_reached_ = 0, self_probes_missed_ = 0;
-  std::array<Cell, kRejectReasonCount> rejected_{};
+  std::array<Cell, std::size(kRefusals)> rejected_{};
   Cell expired_ = 0, cancelled_ = 0, integrity_failures_ = 0;
   Cell fallbacks_ = 0;  // [from][to][reason]
   std::unique_ptr<Cells> cells_;

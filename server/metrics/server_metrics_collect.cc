@@ -219,8 +219,8 @@ void ServerMetrics::CollectBatches(Writer& writer) const {
 void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.Family("rejected_total", "Payloads, calls and streams that were refused, by reason.",
                 MetricType::Counter);
-  for (size_t r = 0; r < kRejectReasonCount; ++r) {
-    writer.Counter({{"reason", kRejectReasonNames[r]}}, rejected_[r]);
+  for (size_t r = 0; r < rejected_.size(); ++r) {
+    writer.Counter({{"reason", kRefusals[r].name}}, rejected_[r]);
   }
   writer.OneCounter("expired_total",
                     "Payloads dropped uncounted because their deadline had passed.",

@@ -7,21 +7,11 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/hash/hash.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
+#include "server/base/address.h"
 #include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
-
-std::string PeerAddress(const std::string& uri) {
-  if (absl::StartsWith(uri, "unix")) return "unix";
-  absl::string_view address = uri;
-  if (!absl::ConsumePrefix(&address, "ipv4:")) absl::ConsumePrefix(&address, "ipv6:");
-  return absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
-}
 
 CallGuard::Loop::Loop(CallGuard& guard) : guard_(guard) {
   absl::MutexLock lock(&guard.mu_);

@@ -26,10 +26,6 @@
 
 namespace histogram::server {
 
-// Where a call comes from, as people write it: "192.0.2.1:40000", "[::1]:40000", "unix". `uri` is
-// gRPC's way to write it: "ipv4:192.0.2.1:40000", "ipv6:%5B::1%5D:40000", "unix:/run/socket".
-std::string PeerAddress(const std::string& uri);
-
 // Thread-safe. Outlives its calls.
 class CallGuard {
  public:

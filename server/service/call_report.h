@@ -22,11 +22,7 @@ absl::Status CancelledCall(const CallGuard::Call& receives);
 // its client has sent none.
 absl::Status NoMessage(const grpc::ServerContext& context, const CallGuard::Call& receives);
 
-// Counts a refusal in the metrics. Does nothing for other errors.
-void ObserveRefusal(Observer& observer, const absl::Status& status);
-
-// Reports a call, or an item of a ComputeMany, that is over: to the metrics, with the refusal if it
-// was refused, and to the log if it failed or was slow.
+// Reports a call, or an item of a ComputeMany, that is over.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,
                 const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns);
 

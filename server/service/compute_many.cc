@@ -110,7 +110,7 @@ void ComputeManyStream::End(StreamEnd end) {
   if (end == StreamEnd::kCancelled) return Finish(grpc::Status::CANCELLED);
   if (end == StreamEnd::kDraining) {
     refused_ = Draining("the server is shutting down; what it had read is answered");
-    ObserveRefusal(service_.observer, refused_);
+    service_.observer.Refused(refused_);
   }
   Finish(FailCall(refused_, context()));
 }

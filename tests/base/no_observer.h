@@ -8,19 +8,18 @@ namespace histogram::server {
 
 class NoObserver : public Observer {
  public:
-  void RequestFinished(Method, absl::StatusCode, uint64_t, uint64_t) override {}
+  void RequestFinished(const RequestNote&) override {}
+  void Refused(const absl::Status&) override {}
   void StreamOpened(Method) override {}
   void StreamClosed(Method) override {}
   void BatchFinished(const BatchReport&, uint64_t, ClosedBy) override {}
   void StageFinished(Stage, std::string_view, uint64_t) override {}
-  void Rejected(RejectReason) override {}
   void EndedReceiving(uint64_t, uint64_t, std::string_view) override {}
   void Expired() override {}
   void Cancelled() override {}
   void FellBack(std::string_view, std::string_view, std::string_view) override {}
   void IntegrityFailure() override {}
   void TenantBytes(std::string_view, uint64_t) override {}
-  void NoteRequest(const RequestNote&) override {}
   void BackendDown(std::string_view, std::string_view) override {}
   void SelfProbed(bool, uint64_t) override {}
 };

@@ -28,11 +28,10 @@ TEST(ServerMetricsLog, HoldsWhatAnOperatorMustSee) {
   const absl::Status bad = absl::InvalidArgumentError("bad");
   CaptureStderr();
   observer.StreamOpened(Method::kComputeMany);
-  observer.Rejected(RejectReason::kQuota);
   observer.EndedReceiving(3, 100, "ipv4:192.0.2.1:4");
   observer.FellBack("a", "b", "c");
   observer.IntegrityFailure();
-  observer.NoteRequest({.status = bad});
+  observer.RequestFinished({.status = bad});
   observer.BackendDown("a", "b");
   const std::string log = GetCapturedStderr();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 5) << log;
@@ -49,18 +48,15 @@ TEST(ServerMetricsLog, NotesSayWhoCalledAndHowManyLinesWereSuppressed) {
   CaptureStderr();
   for (const TimeNs pause : {TimeNs{0}, TimeNs{1}, TimeNs{1}, LogThrottle::kShortPeriod}) {
     clock.AdvanceNs(pause);
-    observer.NoteRequest({.method = Method::kCompute,
-                          .status = status,
-                          .payload_bytes = 7,
-                          .duration_ns = 9000,
-                          .peer = "192.0.2.1:40000"});
+    observer.RequestFinished(
+        {.status = status, .payload_bytes = 7, .duration_ns = 9000, .peer = "ipv4:192.0.2.1:4"});
   }
   const std::string log = GetCapturedStderr();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
   EXPECT_THAT(log,
               AllOf(HasSubstr("info  request failed method=Compute code=CANCELLED message=gone "
-                              "payload_bytes=7 duration_us=9 peer=192.0.2.1:40000\n"),
-                    HasSubstr("peer=192.0.2.1:40000 suppressed=2\n")));
+                              "payload_bytes=7 duration_us=9 peer=192.0.2.1:4\n"),
+                    HasSubstr("peer=192.0.2.1:4 suppressed=2\n")));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "kernels/error.h"
 
 namespace histogram::server {
 namespace {
@@ -113,11 +114,11 @@ TEST(ServerMetrics, KnownSeriesExistAtZero) {
 
 TEST(ServerMetrics, RequestsAreCountedByMethodCodeAndSize) {
   ServerMetrics metrics(TwoBackends());
-  metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, 1000000000);
-  metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4097, 1000000001);
-  metrics.RequestFinished(Method::kComputeMany, absl::StatusCode::kInternal, 1 << 20, 1);
-  metrics.RequestFinished(Method::kAccumulate, absl::StatusCode::kOk, uint64_t{1} << 40,
-                          60000000000);
+  const absl::Status ok, bad = absl::InternalError("bad");
+  metrics.RequestFinished({Method::kCompute, ok, 4096, 1000000000});
+  metrics.RequestFinished({Method::kCompute, ok, 4097, 1000000001});
+  metrics.RequestFinished({Method::kComputeMany, bad, 1 << 20, 1});
+  metrics.RequestFinished({Method::kAccumulate, ok, uint64_t{1} << 40, 60000000000});
   EXPECT_EQ(Own(metrics, R"(requests_total{method="Compute",code="OK"})"), 2);
   EXPECT_EQ(Own(metrics, R"(requests_total{method="ComputeMany",code="INTERNAL"})"), 1);
   const auto duration = [&](const std::string& what, const std::string& labels) {
@@ -149,9 +150,11 @@ TEST(ServerMetrics, UnusualCodesAndMethodsAppearOnceTheyHappen) {
   const std::string unknown = R"(requests_total{method="Compute",code="UNKNOWN"})";
   EXPECT_EQ(Own(metrics, describe), -1);
   EXPECT_EQ(Own(metrics, unknown), -1);
-  metrics.RequestFinished(Method::kDescribe, absl::StatusCode::kOk, 0, 1000);
-  metrics.RequestFinished(Method::kCompute, static_cast<absl::StatusCode>(99), 0, 1000);
-  metrics.RequestFinished(Method::kCompute, static_cast<absl::StatusCode>(-1), 0, 1000);
+  metrics.RequestFinished({Method::kDescribe, absl::OkStatus(), 0, 1000});
+  for (const int code : {99, -1}) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "");
+    metrics.RequestFinished({Method::kCompute, status, 0, 1000});
+  }
   EXPECT_EQ(Own(metrics, describe), 1);
   EXPECT_EQ(Own(metrics, unknown), 2);
 }
@@ -198,8 +201,13 @@ TEST(ServerMetrics, UndeclaredNamesCountAsOtherAndAddNoSeries) {
 
 TEST(ServerMetrics, EventsAreCounted) {
   ServerMetrics metrics(TwoBackends());
-  metrics.Rejected(RejectReason::kCompressed);
-  metrics.Rejected(RejectReason::kUnauthenticated);
+  const auto refused = [](absl::StatusCode code, const char* reason) {
+    return MakeError(code, "refused", {.reason = reason});
+  };
+  metrics.Refused(refused(absl::StatusCode::kUnimplemented, "COMPRESSED_MESSAGE"));
+  metrics.RequestFinished({.status = refused(absl::StatusCode::kInvalidArgument, "TOO_MANY_BINS")});
+  metrics.RequestFinished({.status = absl::InvalidArgumentError("bad")});
+  metrics.RequestFinished({.status = absl::InternalError("bad")});  // no refusal
   metrics.Expired();
   metrics.Cancelled();
   metrics.Cancelled();
@@ -212,7 +220,8 @@ TEST(ServerMetrics, EventsAreCounted) {
   metrics.StreamOpened(Method::kAccumulate);
   std::jthread([&] { metrics.StreamClosed(Method::kAccumulate); }).join();  // on another shard
   EXPECT_EQ(Own(metrics, R"(rejected_total{reason="compressed"})"), 1);
-  EXPECT_EQ(Own(metrics, R"(rejected_total{reason="unauthenticated"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(rejected_total{reason="too_many_bins"})"), 1);
+  EXPECT_EQ(Own(metrics, R"(rejected_total{reason="bad_request"})"), 1);
   EXPECT_EQ(Own(metrics, R"(rejected_total{reason="queue_full"})"), 0);
   EXPECT_EQ(Own(metrics, "expired_total"), 1);
   EXPECT_EQ(Own(metrics, "cancelled_total"), 2);
@@ -318,7 +327,7 @@ TEST(ServerMetrics, CountsExactlyWhileBeingScraped) {
     threads.emplace_back([&] {
       const BatchReport report = Report("cpu", "tables8");
       for (int i = 0; i < kRequests; ++i) {
-        metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 100, 1000);
+        metrics.RequestFinished({Method::kCompute, absl::OkStatus(), 100, 1000});
         metrics.BatchFinished(report, 100, ClosedBy::kInline);
       }
       running.fetch_sub(1);

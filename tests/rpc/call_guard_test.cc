@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "server/base/address.h"
 #include "tests/batching/fake_clock.h"
 
 namespace histogram::server {
