@@ -17,35 +17,22 @@ constexpr uint32_t kPassedMax = 64;
 }  // namespace
 
 void EventLoop::Start() {
-  absl::MutexLock lock(&mu_);  // the thread reads `thread_` after it
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), absl::StrCat("receive-", index_).c_str());
     Serve();
   });
 }
 
-bool EventLoop::Push(Posted& work) {
-  if (std::this_thread::get_id() == thread_.get_id()) {
-    work.next_ = std::exchange(own_posted_, &work);
-    return false;
-  }
+void EventLoop::Post(Posted& work) {
   Posted* newest = posted_.load(std::memory_order_relaxed);
   do {
     work.next_ = newest;
   } while (!posted_.compare_exchange_weak(newest, &work));
-  return true;
-}
-
-void EventLoop::Wake() {
   // Either this sees that the loop sleeps, or the loop sees the work before it sleeps.
   // Looking first leaves the cache line where it is.
   if (sleeping_.load() && sleeping_.exchange(false)) {
     bell_.Set(events_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), rang_.tag());
   }
-}
-
-void EventLoop::Post(Posted& work) {
-  if (Push(work)) Wake();
 }
 
 bool EventLoop::Sleep(void** tag, bool* ok) {
@@ -90,9 +77,7 @@ TimeNs EventLoop::StoodStillNs() {
 }
 
 void EventLoop::Serve() {
-  { absl::MutexLock lock(&mu_); }
   for (uint32_t passed = 0; true; ++passed) {
-    while (own_posted_ != nullptr) RunAll(std::exchange(own_posted_, nullptr));
     if (posted_.load(std::memory_order_relaxed) != nullptr) {
       RunAll(posted_.exchange(nullptr));
       continue;

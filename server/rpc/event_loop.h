@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "server/base/clock.h"
 #include "server/rpc/call_guard.h"
 
@@ -167,9 +166,6 @@ class alignas(128) EventLoop final : private Posted {
   // Waits for an event, or for posted work: then the tag is null. False: the queue is shut down and
   // empty.
   bool Sleep(void** tag, bool* ok);
-  // Returns whether the caller is another thread than the loop's.
-  bool Push(Posted& work);
-  void Wake();
   void Rang(bool) { bell_is_set_ = false; }
   // Runs a list of posted work in the order of posting.
   static void RunAll(Posted* newest);
@@ -183,18 +179,16 @@ class alignas(128) EventLoop final : private Posted {
   CallGuard::Loop guarded_;
 
   // Of the loop's thread.
-  Posted* own_posted_ = nullptr;  // by itself, newest first
-  Posted* when_dry_ = nullptr;    // likewise
-  bool bell_is_set_ = false;      // and its event has not come yet
+  Posted* when_dry_ = nullptr;  // newest first
+  bool bell_is_set_ = false;    // and its event has not come yet
   SendsAhead sends_ahead_;
   uint64_t handed_over_ = 0;  // and not yet back
 
   std::atomic<uint64_t> calls_{0};  // awaited or open; ended by the thread below, which is joined
 
-  absl::Mutex mu_;  // held while `thread_` is being set
   std::thread thread_;
 
-  // Written by other threads.
+  // Written by other threads, too.
   alignas(128) std::atomic<Posted*> posted_{nullptr};  // newest first
   // The loop is about to wait for an event, or does. The thread that makes it false sets the bell.
   std::atomic<bool> sleeping_{false};
