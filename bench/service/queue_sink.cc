@@ -74,10 +74,10 @@ class StreamSink final : public server::StreamCall {
 
  private:
   void AwaitNext() override { new StreamSink(sink_, loop(), accumulate_); }
-  void OnHeaders() override { StartRead(&incoming_); }
+  void OnHeaders() override { Receive(); }
   void OnCancel() override { gone_ = true; }
 
-  void OnReadDone(bool ok) override {
+  void OnReceived(bool ok) override {
     if (finished_) return;
     if (!ok) {
       no_more_reads_ = true;
@@ -86,12 +86,12 @@ class StreamSink final : public server::StreamCall {
     }
     std::shared_ptr<server::ReceivedMessage> message;
     if (sink_.touch()) {
-      message = server::TakeMessage(incoming_);
+      message = server::TakeMessage(received());
     } else {
-      incoming_.Clear();
+      received().Clear();
     }
     // The next message may arrive while this one is counted.
-    StartRead(&incoming_);
+    Receive();
     Take(message.get());
     Advance();
   }
@@ -141,7 +141,7 @@ class StreamSink final : public server::StreamCall {
 
   QueueSink& sink_;
   const bool accumulate_;
-  grpc::ByteBuffer incoming_, outgoing_;
+  grpc::ByteBuffer outgoing_;
   std::deque<grpc::ByteBuffer> replies_;
   ValueCounts totals_{};
   uint64_t samples_ = 0, chunks_ = 0;

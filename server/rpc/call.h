@@ -35,6 +35,9 @@ class ServedCall {
   virtual void AwaitNext() = 0;
   // A client has called: its headers are there.
   virtual void OnHeaders() = 0;
+  // The message that Receive has awaited is there. `ok` is false where none comes: the client has
+  // sent all, cancelled, or went away.
+  virtual void OnReceived(bool /*ok*/) {}
   // The client cancelled, went away, or its deadline passed. At most once; not after OnDone.
   virtual void OnCancel() {}
   // The call is over, and gRPC is done with all of it. The object goes next.
@@ -48,6 +51,14 @@ class ServedCall {
     OnDone();
     End();
   }
+
+  // Awaits a message; at most one at a time.
+  void Receive() {
+    memory_.Receiving();
+    Hold();
+    read_.Start(context_, read_done_.tag());
+  }
+  grpc::ByteBuffer& received() { return read_.message(); }
 
   grpc::ServerContext& context() { return context_; }
   EventLoop& loop() { return loop_; }
@@ -68,6 +79,11 @@ class ServedCall {
     delete this;
     loop.CallEnded();
   }
+  void Received(bool ok) {
+    memory_.Received();
+    OnReceived(ok);
+    Release();
+  }
   void Finished(bool) { Release(); }
   void Over(bool) {
     if (context_.IsCancelled()) OnCancel();
@@ -77,7 +93,9 @@ class ServedCall {
   EventLoop& loop_;
   grpc::ServerContext context_;
   CallGuard::Call memory_;
+  MessageRead read_;
   MemberEvent<ServedCall, &ServedCall::Arrived> arrived_{*this};
+  MemberEvent<ServedCall, &ServedCall::Received> read_done_{*this};
   MemberEvent<ServedCall, &ServedCall::Finished> finished_{*this};
   MemberEvent<ServedCall, &ServedCall::Over> over_{*this};
   int holds_ = 2;  // until it is finished, and until it is over
@@ -88,27 +106,13 @@ class UnaryCall : public ServedCall {
  protected:
   using ServedCall::ServedCall;
 
-  // `ask` asks gRPC for a call of the method: a Request... function of a service.
+  // `ask` asks gRPC for a call of the method: RawService::Of, or a Request... function of a
+  // generated service.
   template <typename Ask>
   void Await(Ask&& ask) {
     ask(&context(), &responder_, &loop().events(), &loop().events(), arrived_tag());
   }
 
-  // Calls Receive, or else ReplyError.
-  void OnHeaders() override { Receive(); }
-  // The message is there; after Receive.
-  virtual void OnMessage() = 0;
-  // It will not come: the client cancelled, went away or sent none. Ends with ReplyError.
-  virtual void OnNoMessage() {
-    ReplyError({grpc::StatusCode::INVALID_ARGUMENT, "the call has no message"});
-  }
-
-  void Receive() {
-    memory().Receiving();
-    Hold();
-    request_.Start(context(), read_.tag());
-  }
-  grpc::ByteBuffer& request() { return request_.message(); }
   // Exactly one of them is called, once. The object may be gone when it returns.
   void Reply(const grpc::ByteBuffer& reply) {
     responder_.Finish(reply, grpc::Status::OK, finished_tag());
@@ -118,19 +122,11 @@ class UnaryCall : public ServedCall {
   }
 
  private:
-  void Read(bool ok) {
-    memory().Received();
-    ok ? OnMessage() : OnNoMessage();
-    Release();
-  }
-
-  MessageRead request_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_{&context()};
-  MemberEvent<UnaryCall, &UnaryCall::Read> read_{*this};
 };
 
-// Messages both ways. At most one read, one write and one Finish are under way at a time, Finish
-// not beside a write. gRPC calls none of them back from within.
+// Messages both ways. At most one write and one Finish are under way at a time, and not beside each
+// other. gRPC calls none of them back from within.
 class StreamCall : public ServedCall {
  protected:
   using ServedCall::ServedCall;
@@ -141,16 +137,9 @@ class StreamCall : public ServedCall {
     ask(&context(), &stream_, &loop().events(), &loop().events(), arrived_tag());
   }
 
-  // `ok` is false where no more messages come.
-  virtual void OnReadDone(bool ok) = 0;
   // `ok` is false where the client is gone.
   virtual void OnWriteDone(bool ok) = 0;
 
-  void StartRead(grpc::ByteBuffer* message) {
-    memory().Receiving();
-    Hold();
-    stream_.Read(message, read_.tag());
-  }
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options = {}) {
     Hold();
     stream_.Write(message, options, written_.tag());
@@ -159,18 +148,12 @@ class StreamCall : public ServedCall {
   void Finish(const grpc::Status& status) { stream_.Finish(status, finished_tag()); }
 
  private:
-  void Read(bool ok) {
-    memory().Received();
-    OnReadDone(ok);
-    Release();
-  }
   void Written(bool ok) {
     OnWriteDone(ok);
     Release();
   }
 
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{&context()};
-  MemberEvent<StreamCall, &StreamCall::Read> read_{*this};
   MemberEvent<StreamCall, &StreamCall::Written> written_{*this};
 };
 

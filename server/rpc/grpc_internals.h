@@ -96,11 +96,12 @@ class HeldCall {
 // A service whose methods carry raw messages, without generated code.
 class RawService : public grpc::Service {
  public:
-  // Asks gRPC for a call of the method; as the functions of generated services.
-  void Request(int method, grpc::ServerContext* context,
-               grpc::internal::ServerAsyncStreamingInterface* stream, grpc::CompletionQueue* calls,
-               grpc::ServerCompletionQueue* arrivals, void* tag) {
-    RequestAsyncBidiStreaming(method, context, stream, calls, arrivals, tag);
+  // Asks gRPC for a call of the method, as the functions of generated services do.
+  template <typename Method>
+  auto Of(Method method) {
+    return [this, method](auto... arguments) {
+      this->RequestAsyncBidiStreaming(static_cast<int>(method), arguments...);
+    };
   }
 
   // The first method has index 0, the next 1. `path` is "/package.Service/Method". gRPC sees all of

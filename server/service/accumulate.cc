@@ -43,7 +43,7 @@ class AccumulateStream final : public ServedStream {
 
  private:
   // From gRPC.
-  void OnReadDone(bool ok) override;
+  void OnReceived(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnQuota(bool) override { Take(std::move(waiting_), service_.clock.Now()); }
@@ -90,7 +90,7 @@ class AccumulateStream final : public ServedStream {
 void AccumulateStream::Perform(const StreamActions& actions) {
   if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);
   if (actions.write) WriteOldest();
-  if (actions.read) ReadNext();
+  if (actions.read) Receive();
   if (actions.end != StreamEnd::kNone) End(actions.end);
 }
 
@@ -111,14 +111,14 @@ void AccumulateStream::Fail(absl::Status status, StreamEvent event) {
   Step(event);
 }
 
-void AccumulateStream::OnReadDone(bool ok) {
+void AccumulateStream::OnReceived(bool ok) {
   const TimeNs now = service_.clock.Now();
   if (!ok) {
     time_.Ended(now);
     if (memory().ended()) return Fail(CancelledCall(memory()));
     return Step(StreamEvent::kReadEnd);
   }
-  Take(TakeMessage(incoming_), now);
+  Take(TakeMessage(received()), now);
 }
 
 void AccumulateStream::Take(std::shared_ptr<ReceivedMessage> message, TimeNs now) {

@@ -16,9 +16,7 @@ namespace {
 class ComputeCall final : public UnaryCall, public LoopJob {
  public:
   ComputeCall(ServiceContext& service, EventLoop& loop) : UnaryCall(loop), service_(service) {
-    Await([&](auto... arguments) {
-      service.methods.Request(static_cast<int>(Method::kCompute), arguments...);
-    });
+    Await(service.methods.Of(Method::kCompute));
   }
 
   // From the batcher, by any thread.
@@ -60,18 +58,12 @@ class ComputeCall final : public UnaryCall, public LoopJob {
   }
 
   // The clock starts when the message has arrived.
-  void OnMessage() override {
+  void OnReceived(bool ok) override {
     started_at_ = service_.clock.Now();
-    status_ = Admit();
+    no_message_ = !ok;
+    status_ = ok ? Admit() : NoMessage(context(), memory());
     if (!status_.ok()) return Refuse();
     if (ContextOf(service_, loop()).intake.Take(*this, Batcher::WhenFull::kRefuse)) Run();
-  }
-
-  void OnNoMessage() override {
-    started_at_ = service_.clock.Now();
-    no_message_ = true;
-    status_ = NoMessage(context(), memory());
-    Run();
   }
 
   void Refuse() {
@@ -95,7 +87,7 @@ class ComputeCall final : public UnaryCall, public LoopJob {
   }
 
   absl::Status Admit() {
-    message_ = TakeMessage(request());
+    message_ = TakeMessage(received());
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
         Method::kCompute, message_->fragments, service_.limits(),

@@ -40,7 +40,7 @@ class ComputeManyStream final : public ServedStream, private Posted {
 
  private:
   // From gRPC.
-  void OnReadDone(bool ok) override;
+  void OnReceived(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
@@ -96,7 +96,7 @@ void ComputeManyStream::Perform(const StreamActions& actions) {
     if (actions.keep) options.set_buffer_hint();
     WriteOldest(options);
   }
-  if (actions.read) ReadNext();
+  if (actions.read) Receive();
   if (actions.ask_dry) {
     Hold();
     loop().WhenDry(*this);
@@ -129,10 +129,10 @@ void ComputeManyStream::AddReply(Item& item) {
   Step(StreamEvent::kReply);
 }
 
-void ComputeManyStream::OnReadDone(bool ok) {
+void ComputeManyStream::OnReceived(bool ok) {
   if (!ok) return Step(StreamEvent::kReadEnd);
-  const uint64_t received_bytes = incoming_.Length();
-  std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
+  const uint64_t received_bytes = received().Length();
+  std::shared_ptr<ReceivedMessage> message = TakeMessage(received());
   // Nobody can say which item a compressed message is: it ends the stream.
   if (message == nullptr) return Refuse(CompressedMessage());
   Item& item = AcquireJob<Item>();

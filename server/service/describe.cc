@@ -80,9 +80,7 @@ void AddPlacements(const std::vector<Batcher::Placement>& placements, v1::Descri
 class DescribeCall final : public UnaryCall {
  public:
   DescribeCall(ServiceContext& service, EventLoop& loop) : UnaryCall(loop), service_(service) {
-    Await([&](auto... arguments) {
-      service.methods.Request(static_cast<int>(Method::kDescribe), arguments...);
-    });
+    Await(service.methods.Of(Method::kDescribe));
   }
 
  private:
@@ -95,12 +93,10 @@ class DescribeCall final : public UnaryCall {
     Receive();
   }
 
-  void OnMessage() override {
+  void OnReceived(bool ok) override {
     const TimeNs begin = service_.clock.Now();
-    Answer(CheckRequest(), begin);
+    Answer(ok ? CheckRequest() : NoMessage(context(), memory()), begin);
   }
-
-  void OnNoMessage() override { Answer(NoMessage(context(), memory()), service_.clock.Now()); }
 
   // The object may be gone when it returns.
   void Answer(const absl::Status& status, TimeNs begin) {
@@ -111,13 +107,11 @@ class DescribeCall final : public UnaryCall {
   }
 
   absl::Status CheckRequest() {
-    if (IsCompressed(request())) return CompressedMessage();
-    v1::DescribeRequest message;
+    if (IsCompressed(received())) return CompressedMessage();
+    v1::DescribeRequest request;
     using Traits = grpc::SerializationTraits<v1::DescribeRequest>;
-    if (request().Valid() && !Traits::Deserialize(&request(), &message).ok()) {
-      return Malformed("DescribeRequest");
-    }
-    const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(message);
+    if (!Traits::Deserialize(&received(), &request).ok()) return Malformed("DescribeRequest");
+    const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(request);
     if (unknown.empty()) return absl::OkStatus();
     return UnknownField("DescribeRequest", static_cast<uint32_t>(unknown.field(0).number()));
   }

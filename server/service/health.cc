@@ -40,13 +40,15 @@ grpc::ByteBuffer ReplyOf(ServingStatus status) {
 class CheckCall final : public UnaryCall {
  public:
   CheckCall(HealthService& health, EventLoop& loop) : UnaryCall(loop), health_(health) {
-    Await([&](auto... arguments) { health.Request(HealthService::kCheck, arguments...); });
+    Await(health.Of(HealthService::kCheck));
   }
 
  private:
   void AwaitNext() override { new CheckCall(health_, loop()); }
-  void OnMessage() override {
-    const absl::StatusOr<std::string> name = ServiceOf(request());
+  void OnHeaders() override { Receive(); }
+  void OnReceived(bool ok) override {
+    const absl::StatusOr<std::string> name =
+        ok ? ServiceOf(received()) : absl::InvalidArgumentError("the call has no message");
     if (!name.ok()) return ReplyError(ToGrpcStatus(name.status()));
     const ServingStatus status = health_.Status(*name);
     if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
@@ -65,7 +67,7 @@ class CheckCall final : public UnaryCall {
 class WatchCall final : public StreamCall {
  public:
   WatchCall(HealthService& health, EventLoop& loop) : StreamCall(loop), health_(health) {
-    Await([&](auto... arguments) { health.Request(HealthService::kWatch, arguments...); });
+    Await(health.Of(HealthService::kWatch));
   }
 
   using StreamCall::loop;
@@ -86,11 +88,11 @@ class WatchCall final : public StreamCall {
 
  private:
   void AwaitNext() override { new WatchCall(health_, loop()); }
-  void OnHeaders() override { StartRead(&request_); }
-  void OnReadDone(bool ok) override {
+  void OnHeaders() override { Receive(); }
+  void OnReceived(bool ok) override {
     absl::StatusOr<std::string> name =
-        ok ? ServiceOf(request_) : absl::InvalidArgumentError("a Watch needs one message");
-    request_.Clear();
+        ok ? ServiceOf(received()) : absl::InvalidArgumentError("a Watch needs one message");
+    received().Clear();
     if (name.ok()) {
       name_ = *std::move(name);
       health_.Watch(*this);
@@ -112,8 +114,6 @@ class WatchCall final : public StreamCall {
 
   HealthService& health_;
   std::string name_;
-  grpc::ByteBuffer request_;
-
   std::optional<ServingStatus> written_;
   std::optional<grpc::Status> end_;  // how the call is to end
   bool writing_ = false;

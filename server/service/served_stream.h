@@ -47,9 +47,7 @@ class ServedStream : public StreamCall {
  protected:
   ServedStream(ServiceContext& service, EventLoop& loop, Method method)
       : StreamCall(loop), service_(service), method_(method), ahead_(service.memory.read_ahead) {
-    Await([&](auto... arguments) {
-      service.methods.Request(static_cast<int>(method), arguments...);
-    });
+    Await(service.methods.Of(method));
   }
 
   // From gRPC.
@@ -80,9 +78,8 @@ class ServedStream : public StreamCall {
                             std::shared_ptr<const Query>& query);
   // Queues a reply, for which `bytes` are held.
   void PushReply(grpc::ByteBuffer& reply, uint64_t bytes);
-  // One begins to write the oldest reply, the other to read the next message.
+  // Begins to write the oldest reply.
   void WriteOldest(grpc::WriteOptions options = {});
-  void ReadNext() { StartRead(&incoming_); }
   // The write is done: lets go of what was held for it.
   void Written() { memory().Written(outgoing_.bytes); }
   // A job that is not in use. `Kind`: the stream's kind of jobs.
@@ -113,11 +110,10 @@ class ServedStream : public StreamCall {
 
   ServiceContext& service_;
   const Method method_;
-  Holding ahead_;              // messages that came and are not yet counted
-  TimeNs deadline_ = 0;        // set in OnHeaders
-  Caller caller_;              // likewise
-  uint64_t fairness_id_ = 0;   // likewise
-  grpc::ByteBuffer incoming_;  // of the one read under way
+  Holding ahead_;             // messages that came and are not yet counted
+  TimeNs deadline_ = 0;       // set in OnHeaders
+  Caller caller_;             // likewise
+  uint64_t fairness_id_ = 0;  // likewise
 
  private:
   friend StreamJob;
