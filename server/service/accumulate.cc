@@ -11,10 +11,8 @@
 #include "server/request/stream_time.h"
 #include "server/request/total.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/call_report.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/methods.h"
-#include "server/service/quota.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {
@@ -100,7 +98,7 @@ void AccumulateStream::End(StreamEnd end) {
     error_ = Draining("the server is shutting down; the last reply holds what it had read");
   }
   Answered(service_.clock.Now());
-  ReportCall(service_, caller_, Method::kAccumulate, error_, total_.bytes(), *took_ns_);
+  caller_.Report(Method::kAccumulate, error_, total_.bytes(), *took_ns_);
   Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
 }
 
@@ -201,7 +199,7 @@ void AccumulateStream::Counted(Chunk& chunk) {
 
 void AccumulateStream::AddUp(Chunk& chunk) {
   state_.AddedUp(chunk.bytes);
-  chunk.quota.Accept(service_, caller_);
+  chunk.quota.Accept(caller_);
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
@@ -226,7 +224,7 @@ void AccumulateStream::Reply(bool final, uint64_t bytes) {
   if (state_.closed()) Answered(folded);
   grpc::ByteBuffer reply =
       EncodeMessage({Method::kAccumulate, answer_, query_->omit_counts, total_.chunks(), final});
-  ChargeReply(service_, caller_, reply.Length());
+  caller_.ChargeReply(reply.Length());
   PushReply(reply, bytes);
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
                                   static_cast<uint64_t>(folded - begin));

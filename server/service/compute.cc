@@ -3,11 +3,9 @@
 #include "server/request/admit.h"
 #include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/call_report.h"
+#include "server/service/caller.h"
 #include "server/service/grpc_bytes.h"
-#include "server/service/identity.h"
 #include "server/service/methods.h"
-#include "server/service/quota.h"
 
 namespace histogram::server {
 namespace {
@@ -27,7 +25,7 @@ class ComputeCall final : public UnaryCall, public LoopJob {
   }
 
   void SetCaller() override {
-    if (caller == 0) caller = FairnessId(service_, caller_info_);
+    if (caller == 0) caller = caller_info_.FairnessId();
   }
 
   // From the intake: the batcher did not take it.
@@ -48,12 +46,12 @@ class ComputeCall final : public UnaryCall, public LoopJob {
 
   void OnHeaders() override {
     service_.open.Add(ServiceContext::kCalls, 1);
-    status_ = IdentifyCaller(service_, context(), caller_info_);
+    status_ = caller_info_.Identify(context());
     if (!status_.ok()) {
       started_at_ = service_.clock.Now();
       return Refuse();
     }
-    memory().SetPeer(PeerId(service_, caller_info_));
+    memory().SetPeer(caller_info_.PeerId());
     Receive();
   }
 
@@ -81,8 +79,8 @@ class ComputeCall final : public UnaryCall, public LoopJob {
       service_.observer.StageFinished(Stage::kReply, report.backend,
                                       static_cast<uint64_t>(now - reply_at_));
     }
-    ReportCall(service_, caller_info_, Method::kCompute, status_, bytes,
-               static_cast<uint64_t>(sent_at_ - started_at_));
+    caller_info_.Report(Method::kCompute, status_, bytes,
+                        static_cast<uint64_t>(sent_at_ - started_at_));
     service_.open.Add(ServiceContext::kCalls, -uint64_t{1});
   }
 
@@ -91,8 +89,8 @@ class ComputeCall final : public UnaryCall, public LoopJob {
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
         Method::kCompute, message_->fragments, service_.limits(),
-        [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); },
-        message_->parsed, query_);
+        [this](uint64_t size) { return quota_.Take(caller_info_, size); }, message_->parsed,
+        query_);
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
     FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
@@ -111,14 +109,14 @@ class ComputeCall final : public UnaryCall, public LoopJob {
     }
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
     grpc::ByteBuffer reply = EncodeMessage({Method::kCompute, answer, query_->omit_counts});
-    ChargeReply(service_, caller_info_, reply.Length());
+    caller_info_.ChargeReply(reply.Length());
     reply_.Swap(&reply);  // to assign it would be to copy it
     return absl::OkStatus();
   }
 
   // The object may be gone when it returns.
   void Send() {
-    quota_.Accept(service_, caller_info_);
+    quota_.Accept(caller_info_);
     sent_at_ = service_.clock.Now();  // before the write, which a slow reader can prolong
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
@@ -133,7 +131,7 @@ class ComputeCall final : public UnaryCall, public LoopJob {
   TimeNs sent_at_ = 0;
   absl::Status status_;
   bool no_message_ = false;
-  Caller caller_info_;
+  Caller caller_info_{service_};
   QuotaCharge quota_;
   std::shared_ptr<ReceivedMessage> message_;
   std::shared_ptr<const Query> query_;

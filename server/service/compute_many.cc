@@ -6,10 +6,8 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/call_report.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/methods.h"
-#include "server/service/quota.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {
@@ -85,7 +83,7 @@ void ComputeManyStream::OnDone() {
   // The client was to get OK, and did not: it went away, or the message that was not read is one
   // over gRPC's own maximum. Or the call guard ended the stream.
   if ((finished_ok_ || memory().ended()) && context().IsCancelled()) {
-    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(memory()), 0, 0);
+    caller_.Report(Method::kComputeMany, CancelledCall(memory()), 0, 0);
   }
   ServedStream::OnDone();
 }
@@ -116,13 +114,13 @@ void ComputeManyStream::End(StreamEnd end) {
 }
 
 void ComputeManyStream::Refuse(absl::Status status) {
-  ReportCall(service_, caller_, Method::kComputeMany, status, 0, 0);
+  caller_.Report(Method::kComputeMany, status, 0, 0);
   refused_ = std::move(status);
   Step(StreamEvent::kRefused);
 }
 
 void ComputeManyStream::AddReply(Item& item) {
-  item.quota.Accept(service_, caller_);
+  item.quota.Accept(caller_);
   PushReply(item.reply, std::exchange(item.reply_bytes, 0));
   ahead_.LetGo(item.received_bytes);
   FreeJob(item);
@@ -202,11 +200,11 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
           : EncodeMessage(EncodeComputeManyError(request_id, result));
   item.reply.Swap(&reply);
   if (result.ok()) {
-    ChargeReply(service_, caller_, item.reply.Length());
+    caller_.ChargeReply(item.reply.Length());
     service_.observer.StageFinished(Stage::kReply, item.report.backend,
                                     static_cast<uint64_t>(service_.clock.Now() - now));
   }
-  ReportCall(service_, caller_, Method::kComputeMany, result, item.bytes, duration_ns);
+  caller_.Report(Method::kComputeMany, result, item.bytes, duration_ns);
   item.fragments = {};
   item.payload_owner.reset();
   item.message.reset();

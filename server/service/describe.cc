@@ -6,9 +6,8 @@
 #include "server/request/codec.h"
 #include "server/rpc/call.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/service/call_report.h"
+#include "server/service/caller.h"
 #include "server/service/grpc_bytes.h"
-#include "server/service/identity.h"
 #include "server/service/methods.h"
 
 namespace histogram::server {
@@ -87,9 +86,9 @@ class DescribeCall final : public UnaryCall {
   void AwaitNext() override { AwaitDescribe(service_, loop()); }
 
   void OnHeaders() override {
-    const absl::Status status = IdentifyCaller(service_, context(), caller_);
+    const absl::Status status = caller_.Identify(context());
     if (!status.ok()) return Answer(status, service_.clock.Now());
-    memory().SetPeer(PeerId(service_, caller_));
+    memory().SetPeer(caller_.PeerId());
     Receive();
   }
 
@@ -100,8 +99,8 @@ class DescribeCall final : public UnaryCall {
 
   // The object may be gone when it returns.
   void Answer(const absl::Status& status, TimeNs begin) {
-    ReportCall(service_, caller_, Method::kDescribe, status, 0,
-               static_cast<uint64_t>(service_.clock.Now() - begin));
+    caller_.Report(Method::kDescribe, status, 0,
+                   static_cast<uint64_t>(service_.clock.Now() - begin));
     if (!status.ok()) return ReplyError(FailCall(status, context()));
     Reply(EncodeMessage(service_.describe()));
   }
@@ -117,7 +116,7 @@ class DescribeCall final : public UnaryCall {
   }
 
   ServiceContext& service_;
-  Caller caller_;
+  Caller caller_{service_};
 };
 
 }  // namespace

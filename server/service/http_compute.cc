@@ -13,9 +13,7 @@
 #include "server/request/admit.h"
 #include "server/request/encode.h"
 #include "server/request/total.h"
-#include "server/service/call_report.h"
 #include "server/service/http_port.h"
-#include "server/service/quota.h"
 
 namespace histogram::server {
 namespace {
@@ -47,13 +45,12 @@ absl::Status MakeJsonMessage(Message& message) {
 // while the next is received. All but Done runs on the port's thread.
 class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCompute> {
  public:
-  HttpCompute(ServiceContext& service, Caller caller_info, HttpForm form,
-              std::shared_ptr<HttpExchange> exchange)
-      : service_(service),
+  HttpCompute(Caller caller_info, HttpForm form, std::shared_ptr<HttpExchange> exchange)
+      : service_(caller_info.service),
         caller_info_(std::move(caller_info)),
         form_(form),
         exchange_(std::move(exchange)),
-        started_at_(service.clock.Now()),
+        started_at_(service_.clock.Now()),
         in_parts_(!exchange_->whole) {}
   ~HttpCompute() override {
     if (!replied_ && !exchange_->replied) Report(absl::CancelledError("the client went away"));
@@ -89,7 +86,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
   // From the batcher, by any thread.
   void Done(const absl::Status& status) override {
     const auto self = std::move(self_);
-    quota_.Accept(service_, caller_info_);
+    quota_.Accept(caller_info_);
     if (!in_parts_) return Reply(status.ok() ? MakeAnswer() : status);
     part_ = status.ok() ? Recount(service_.verifier, *this) : status;
     if (part_.ok()) tallies_ = TakeTallies(*query_, *this);
@@ -98,7 +95,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     exchange_->Run([self] { self->Counted(); });
   }
 
-  void SetCaller() override { caller = FairnessId(service_, caller_info_); }
+  void SetCaller() override { caller = caller_info_.FairnessId(); }
 
  private:
   void Counted() {
@@ -122,7 +119,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     for (const HttpBody::Piece& piece : message->body->pieces) {
       if (piece.size > 0) message->fragments.emplace_back(piece.data.get(), piece.size);
     }
-    const auto charge = [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); };
+    const auto charge = [this](uint64_t size) { return quota_.Take(caller_info_, size); };
     absl::Status status;
     TimeNs until = kNever;
     if (form_ == HttpForm::kPlain) {
@@ -199,13 +196,13 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
 
   void Report(const absl::Status& status) {
     replied_ = true;
-    ReportCall(service_, caller_info_, Method::kCompute, status, in_parts_ ? total_.bytes() : bytes,
-               static_cast<uint64_t>(service_.clock.Now() - started_at_));
+    caller_info_.Report(Method::kCompute, status, in_parts_ ? total_.bytes() : bytes,
+                        static_cast<uint64_t>(service_.clock.Now() - started_at_));
   }
 
   void Reply(absl::StatusOr<std::string> answer) {
     if (replied_) return;
-    if (answer.ok()) ChargeReply(service_, caller_info_, answer->size());
+    if (answer.ok()) caller_info_.ChargeReply(answer->size());
     Report(answer.status());
     exchange_->Reply(MakeReply(std::move(answer), form_));
   }
@@ -247,9 +244,8 @@ absl::StatusOr<v1::Spec> ReadQuery(const std::string& query) {
                    {.reason = "BAD_PARAMETER", .field = message.substr(0, message.find(':'))});
 }
 
-void ComputeOverHttp(ServiceContext& service, Caller caller, HttpForm form,
-                     std::shared_ptr<HttpExchange> exchange) {
-  std::make_shared<HttpCompute>(service, std::move(caller), form, std::move(exchange))->Take();
+void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpExchange> exchange) {
+  std::make_shared<HttpCompute>(std::move(caller), form, std::move(exchange))->Take();
 }
 
 }  // namespace histogram::server

@@ -19,7 +19,6 @@
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/codec.h"
-#include "server/service/call_report.h"
 
 namespace histogram::server {
 namespace {
@@ -54,8 +53,8 @@ std::string MediaType(const HttpRequest& request) {
 }
 
 // Who calls, but for the tenant.
-Caller CallerOf(const HttpRequest& request) {
-  Caller caller;
+Caller CallerOf(ServiceContext& service, const HttpRequest& request) {
+  Caller caller(service);
   // As gRPC writes it.
   caller.peer = absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
   const absl::string_view trace = request.Header("traceparent");
@@ -132,14 +131,14 @@ class HttpPort final : public HttpHandler {
   void Answer(std::shared_ptr<HttpExchange> exchange) override {
     const TimeNs begin = service_.clock.Now();
     const HttpForm form = FormOf(exchange->request);
-    Caller caller;
-    absl::Status status = Identify(exchange->request, caller);  // the token may be gone since
+    Caller caller = CallerOf(service_, exchange->request);
+    absl::Status status = CheckToken(exchange->request, caller);  // the token may be gone since
     if (status.ok() && FindRoute(exchange->request.path)->method == Method::kCompute) {
-      return ComputeOverHttp(service_, std::move(caller), form, std::move(exchange));
+      return ComputeOverHttp(std::move(caller), form, std::move(exchange));
     }
     auto answer = status.ok() ? Describe(*exchange) : status;
-    ReportCall(service_, caller, Method::kDescribe, answer.status(), 0,
-               static_cast<uint64_t>(service_.clock.Now() - begin));
+    caller.Report(Method::kDescribe, answer.status(), 0,
+                  static_cast<uint64_t>(service_.clock.Now() - begin));
     exchange->Reply(MakeReply(std::move(answer), form));
   }
 
@@ -200,17 +199,14 @@ class HttpPort final : public HttpHandler {
                    "those that may");
   }
 
-  // Sets the caller, and checks its token.
-  absl::Status Identify(const HttpRequest& request, Caller& caller) const {
-    caller = CallerOf(request);
+  static absl::Status CheckToken(const HttpRequest& request, Caller& caller) {
     const absl::string_view value = request.Header("authorization");
-    return CheckToken(service_, request.Count("authorization"), {value.data(), value.size()},
-                      caller);
+    return caller.CheckToken(request.Count("authorization"), {value.data(), value.size()});
   }
 
   absl::Status CheckCall(const HttpRequest& request, const Route& route) const {
-    Caller caller;
-    if (absl::Status status = Identify(request, caller); !status.ok()) return status;
+    Caller caller = CallerOf(service_, request);
+    if (absl::Status status = CheckToken(request, caller); !status.ok()) return status;
     const absl::string_view coding = request.Header("content-encoding");
     if (request.Count("content-encoding") > 1 ||
         (!coding.empty() && !absl::EqualsIgnoreCase(coding, "identity"))) {
@@ -257,8 +253,9 @@ class HttpPort final : public HttpHandler {
   HttpReply Fail(const HttpRequest& request, const absl::Status& status) const {
     const Route* const route = FindRoute(request.path);
     if (route != nullptr && route->method.has_value()) {
-      ReportCall(service_, CallerOf(request), *route->method, status, 0,
-                 static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
+      CallerOf(service_, request)
+          .Report(*route->method, status, 0,
+                  static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
     }
     return MakeReply(status, FormOf(request));
   }

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "histogram/v1/histogram.pb.h"
 #include "server/http/http_server.h"
-#include "server/service/identity.h"
+#include "server/service/caller.h"
 #include "server/service/service_context.h"
 
 namespace histogram::server {
@@ -44,8 +44,7 @@ absl::StatusOr<v1::Spec> ReadQuery(const std::string& query);
 const char* NeedsAgain(const v1::Spec& spec);
 
 // Counts the body of a request and replies. `caller` has passed the checks.
-void ComputeOverHttp(ServiceContext& service, Caller caller, HttpForm form,
-                     std::shared_ptr<HttpExchange> exchange);
+void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpExchange> exchange);
 
 // Listens on --http-listen. `service` outlives it.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpPort(ServiceContext& service);

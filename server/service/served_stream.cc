@@ -23,10 +23,10 @@ void ServedStream::OnHeaders() {
   service_.observer.StreamOpened(method_);
   service_.open.Add(ServiceContext::kCalls, 1);
   service_.open.Add(ServiceContext::kStreams, 1);
-  absl::Status identified = IdentifyCaller(service_, context(), caller_);
-  fairness_id_ = FairnessId(service_, caller_);
+  absl::Status identified = caller_.Identify(context());
+  fairness_id_ = caller_.FairnessId();
   memory().SetCaller(fairness_id_);
-  memory().SetPeer(PeerId(service_, caller_));
+  memory().SetPeer(caller_.PeerId());
   LoopContext& shared = ContextOf(service_, loop());
   shared.streams.insert(this);
   if (!identified.ok()) return Refuse(std::move(identified));
@@ -75,7 +75,7 @@ absl::Status ServedStream::AdmitMessage(ReceivedMessage& message, QuotaCharge& q
                                         std::shared_ptr<const Query>& query) {
   return Admit(
       method_, message.fragments, service_.limits(),
-      [&](uint64_t bytes) { return quota.Take(service_, caller_, bytes); }, message.parsed, query);
+      [&](uint64_t bytes) { return quota.Take(caller_, bytes); }, message.parsed, query);
 }
 
 bool ServedStream::AwaitQuota(const absl::Status& status) {

@@ -18,10 +18,9 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/call.h"
+#include "server/service/caller.h"
 #include "server/service/grpc_bytes.h"
-#include "server/service/identity.h"
 #include "server/service/methods.h"
-#include "server/service/quota.h"
 
 namespace histogram::server {
 
@@ -112,7 +111,7 @@ class ServedStream : public StreamCall {
   const Method method_;
   Holding ahead_;             // messages that came and are not yet counted
   TimeNs deadline_ = 0;       // set in OnHeaders
-  Caller caller_;             // likewise
+  Caller caller_{service_};   // likewise
   uint64_t fairness_id_ = 0;  // likewise
 
  private:

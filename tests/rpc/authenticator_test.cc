@@ -9,7 +9,7 @@
 
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
-#include "server/service/identity.h"
+#include "server/service/caller.h"
 #include "tests/test_path.h"
 
 namespace histogram::server {

@@ -81,7 +81,7 @@ class SimulatedCall {
   void AskDry();
   // `answers_all`: the client knows what came of each message that it sent before.
   void End(bool answers_all);
-  // As HoldReply and HoldTotals of server/service/quota.h.
+  // As HoldReply and HoldTotals of server/service/caller.h.
   absl::Status HoldReply(uint64_t bytes);
   absl::Status HoldTotals(uint64_t bytes);
   void HoldAhead(uint64_t bytes);
