@@ -13,10 +13,20 @@ void StreamJob::Done(const absl::Status& status) {
 }
 
 void StreamJob::Entered(const absl::StatusOr<Batcher::Outcome>& outcome) {
-  stream.JobEntered(*this, outcome);
+  if (outcome.ok()) {
+    waited = true;
+    return stream.Step(StreamEvent::kWaits);
+  }
+  quota.GiveBack(stream.caller_);
+  stream.OnCounted(*this, outcome.status());
+  Run();
 }
 
-void StreamJob::Run() { stream.JobReturned(*this); }
+void StreamJob::Run() {
+  if (for_lane) stream.loop().HandedBack();
+  stream.OnReturned(*this);
+  stream.Release();
+}
 
 void ServedStream::OnHeaders() {
   deadline_ = DeadlineOf(context());
@@ -46,25 +56,9 @@ bool ServedStream::Submit(StreamJob& job) {
   const bool counted = ContextOf(service_, loop()).intake.Take(job, Batcher::WhenFull::kWait);
   if (counted) {
     OnCounted(job, absl::OkStatus());
-    JobReturned(job);
+    job.Run();
   }
   return counted;
-}
-
-void ServedStream::JobEntered(StreamJob& job, const absl::StatusOr<Batcher::Outcome>& outcome) {
-  if (outcome.ok()) {
-    job.waited = true;
-    return Step(StreamEvent::kWaits);
-  }
-  job.quota.GiveBack(caller_);
-  OnCounted(job, outcome.status());
-  JobReturned(job);
-}
-
-void ServedStream::JobReturned(StreamJob& job) {
-  if (job.for_lane) loop().HandedBack();
-  OnReturned(job);
-  Release();
 }
 
 void ServedStream::CancelJobs() {
@@ -106,11 +100,13 @@ void ServedStream::PushReply(grpc::ByteBuffer& reply, uint64_t bytes) {
 }
 
 void ServedStream::WriteOldest(grpc::WriteOptions options) {
-  outgoing_.message.Swap(&replies_.front().message);
-  outgoing_.bytes = replies_.front().bytes;
-  replies_.pop_front();
   memory().WriteBegun();
-  StartWrite(outgoing_.message, options);
+  StartWrite(replies_.front().message, options);
+}
+
+void ServedStream::Written() {
+  memory().Written(replies_.front().bytes);
+  replies_.pop_front();
 }
 
 }  // namespace histogram::server

@@ -80,7 +80,7 @@ class ServedStream : public StreamCall {
   // Begins to write the oldest reply.
   void WriteOldest(grpc::WriteOptions options = {});
   // The write is done: lets go of what was held for it.
-  void Written() { memory().Written(outgoing_.bytes); }
+  void Written();
   // A job that is not in use. `Kind`: the stream's kind of jobs.
   template <typename Kind>
   Kind& AcquireJob() {
@@ -117,16 +117,13 @@ class ServedStream : public StreamCall {
  private:
   friend StreamJob;
   void QuotaAlarm(bool waited);
-  void JobEntered(StreamJob& job, const absl::StatusOr<Batcher::Outcome>& outcome);
-  void JobReturned(StreamJob& job);
 
   bool awaits_quota_ = false;
   std::optional<grpc::Alarm> quota_alarm_;
   MemberEvent<ServedStream, &ServedStream::QuotaAlarm> quota_event_{*this};
   std::vector<std::unique_ptr<StreamJob>> jobs_;
   std::vector<StreamJob*> free_;
-  std::deque<PendingReply> replies_;
-  PendingReply outgoing_;  // of the one write under way
+  std::deque<PendingReply> replies_;  // the oldest may be on its way
 };
 
 }  // namespace histogram::server
