@@ -164,10 +164,7 @@ Chunk& AccumulateStream::Append(std::shared_ptr<ReceivedMessage> message) {
 void AccumulateStream::OnCounted(StreamJob& job, const absl::Status& status) {
   auto& chunk = static_cast<Chunk&>(job);
   chunk.result = status;
-  if (status.ok()) {
-    chunk.result = Recount(service_.verifier, chunk);
-    if (!chunk.result.ok()) service_.observer.IntegrityFailure();
-  }
+  if (status.ok()) chunk.result = Recount(service_.verifier, service_.observer, chunk);
   if (chunk.result.ok()) chunk.tallies = TakeTallies(*query_, chunk);
   chunk.fragments = {};
   chunk.payload_owner.reset();

@@ -88,7 +88,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     const auto self = std::move(self_);
     quota_.Accept(caller_info_);
     if (!in_parts_) return Reply(status.ok() ? MakeAnswer() : status);
-    part_ = status.ok() ? Recount(service_.verifier, *this) : status;
+    part_ = status.ok() ? Recount(service_.verifier, service_.observer, *this) : status;
     if (part_.ok()) tallies_ = TakeTallies(*query_, *this);
     fragments = {};
     payload_owner.reset();
