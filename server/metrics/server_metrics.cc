@@ -91,6 +91,8 @@ size_t ServerMetrics::BackendIndex(std::string_view name) const {
 
 void ServerMetrics::RequestFinished(const RequestNote& request) {
   const auto& [method, status, payload_bytes, duration_ns, traceparent, tenant, peer] = request;
+  const bool failed = !status.ok();
+  if (failed) Refused(status);  // whoever sees the request counted finds why it was refused
   const size_t m = Index(method);
   Cells::Shard& shard = cells_->Local();
   shard.Add(requests_[m][Index(status.code())], 1);
@@ -103,8 +105,6 @@ void ServerMetrics::RequestFinished(const RequestNote& request) {
          {"payload_bytes", payload_bytes},
          {"duration_us", duration_ns / 1000}});
   }
-  const bool failed = !status.ok();
-  if (failed) Refused(status);
   const uint64_t slow_us = options_.config.transport.slow_request_us;
   const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
   if (!failed && !slow) return;
