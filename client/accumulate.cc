@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <grpcpp/client_context.h>
 #include <histogram/client.h>
 
 #include <algorithm>
@@ -59,16 +58,12 @@ class ChunkSource {
     return absl::OkStatus();
   }
 
-  // Starts writing what waits; half-closes and returns false when nothing will.
-  bool Write(ChunkStream& stream) {
-    if (!message_.has_value()) {
-      stream.WritesDone();
-      return false;
-    }
+  // Starts writing what waits; half-closes when nothing will.
+  void Write(ChunkStream& stream) {
+    if (!message_.has_value()) return stream.WritesDone();
     stream.Write(*message_);
     message_.reset();
     bytes_started_ += message_bytes_;
-    return true;
   }
 
   uint64_t bytes_started() const { return bytes_started_; }
@@ -115,32 +110,25 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
                                                           const Reader& reader,
                                                           const AccumulateOptions& options) {
   if (options.chunk_bytes == 0) return absl::InvalidArgumentError("chunk_bytes is 0");
-  grpc::ClientContext context;
-  impl_->Prepare(context, options.call, absl::Now() + options.call.timeout);
   ChunkSource source(spec, reader, options);
-  v1::AccumulateResponse response;
   std::optional<v1::AccumulateResponse> last;
-  ChunkStream stream(impl_->channels.calls, kAccumulateMethod, &context);
-  stream.Read(&response);
-  bool writes_done = false;
-  bool writable = true;
+  ChunkStream stream(*impl_, kAccumulateMethod, options.call, absl::Now() + options.call.timeout);
   uint64_t bytes_sent = 0;
   while (true) {
     std::optional<ChunkStream::Event> event;
-    if (writable && !writes_done && !stream.writing()) {
+    if (stream.MayWrite()) {
       if (absl::Status status = source.Prefetch(); !status.ok()) return status;
       // While the input kept the thread, the server may have ended the stream and gone. A write
       // would make the system drop what it said last.
       event = stream.Poll();
       if (!event.has_value()) {
-        writes_done = !source.Write(stream);
+        source.Write(stream);
         // The next chunk is read while gRPC sends this one.
         if (absl::Status status = source.Prefetch(); !status.ok()) return status;
       }
     }
     if (!event.has_value()) event = stream.Wait();
     if (event == ChunkStream::Event::kEnded) break;
-    if (event == ChunkStream::Event::kWriteRefused) writable = false;
     if (event == ChunkStream::Event::kWritten && source.bytes_started() != bytes_sent) {
       bytes_sent = source.bytes_started();
       if (options.on_progress) options.on_progress(bytes_sent);
@@ -149,15 +137,12 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
       if (last.has_value() && last->final()) {
         return absl::InternalError("the server sent a second final histogram");
       }
-      if (!response.final() && options.on_snapshot) options.on_snapshot(response);
-      last = std::move(response);
-      response.Clear();
-      stream.Read(&response);
+      last = std::move(stream.response());
+      if (!last->final() && options.on_snapshot) options.on_snapshot(*last);
     }
   }
-  const absl::Status status = ToStatus(stream.Finish(), context);
-  if (!status.ok()) return status;
-  if (!last.has_value() || !last->final() || !writes_done) {
+  if (absl::Status status = stream.Finish(); !status.ok()) return status;
+  if (!last.has_value() || !last->final() || !stream.writes_done()) {
     return absl::InternalError("the server ended the stream without the final histogram");
   }
   if (absl::Status bad = CheckReply(spec, last->histogram(), last->rows(), bytes_sent); !bad.ok()) {

@@ -1,4 +1,3 @@
-#include <grpcpp/client_context.h>
 #include <histogram/client.h>
 
 #include <cstdint>
@@ -36,28 +35,21 @@ class ManyCall {
            const std::function<void(ItemResult)>& on_result, const ManyOptions& options)
       : next_(next), on_result_(on_result), options_(options) {}
 
-  // Over one stream, until all are answered or it ends.
-  absl::Status RunStream(const std::shared_ptr<grpc::Channel>& channel,
-                         grpc::ClientContext& context) {
+  // Over one stream, until all are answered or it ends. `impl`: the Client's.
+  absl::Status RunStream(const auto& impl, absl::Time deadline) {
     unsent_.clear();
     for (const auto& [number, pending] : pending_) unsent_.push_back(number);
     answered_ = 0;
-    v1::ComputeManyResponse response;
-    PayloadStream stream(channel, kComputeManyMethod, &context);
-    stream.Read(&response);
-    bool writes_done = false;
-    bool writable = true;
+    PayloadStream stream(impl, kComputeManyMethod, options_.call, deadline);
     while (true) {
-      if (writable && !writes_done && !stream.writing()) writes_done = !WriteNext(stream);
+      if (stream.MayWrite()) WriteNext(stream);
       const PayloadStream::Event event = stream.Wait();
       if (event == PayloadStream::Event::kEnded) break;
-      if (event == PayloadStream::Event::kWriteRefused) writable = false;
       if (event != PayloadStream::Event::kRead) continue;
-      if (absl::Status status = Answer(response); !status.ok()) return status;
-      stream.Read(&response);
+      if (absl::Status status = Answer(stream.response()); !status.ok()) return status;
     }
-    absl::Status status = ToStatus(stream.Finish(), context);
-    if (status.ok() && (!pending_.empty() || !writes_done)) {
+    absl::Status status = stream.Finish();
+    if (status.ok() && (!pending_.empty() || !stream.writes_done())) {
       return absl::InternalError("the server ended the stream without answering every payload");
     }
     return status;
@@ -72,23 +64,19 @@ class ManyCall {
 
  private:
   // Starts the next write. With nothing to write now it waits for answers (and starts nothing),
-  // with nothing to write ever it half-closes and returns false.
-  bool WriteNext(PayloadStream& stream) {
+  // with nothing to write ever it half-closes.
+  void WriteNext(PayloadStream& stream) {
     if (unsent_.empty() && !exhausted_) {
       const bool room = pending_.empty() || (pending_.size() < options_.in_flight_max &&
                                              pending_bytes_ < options_.in_flight_bytes_max);
-      if (!room) return true;
+      if (!room) return;
       Pull();
     }
-    if (unsent_.empty()) {
-      stream.WritesDone();
-      return false;
-    }
+    if (unsent_.empty()) return stream.WritesDone();
     const uint64_t number = unsent_.front();
     unsent_.pop_front();
     const Pending& pending = pending_.at(number);
     stream.Write(EncodeComputeMany(number, pending.spec_bytes, pending.payload));
-    return true;
   }
 
   void Pull() {
@@ -154,9 +142,7 @@ absl::Status Client::ComputeMany(const std::function<std::optional<Item>()>& nex
   const absl::Time deadline = absl::Now() + options.call.timeout;
   ManyCall call(next, on_result, options);
   while (true) {
-    grpc::ClientContext context;
-    impl_->Prepare(context, options.call, deadline);
-    const absl::Status status = call.RunStream(impl_->channels.calls, context);
+    const absl::Status status = call.RunStream(*impl_, deadline);
     if (status.ok()) return status;
     // gRPC has retried what has no answer at all, and retries no other stream.
     if (absl::IsUnavailable(status) && call.answered_any()) continue;

@@ -1,6 +1,5 @@
-// A bidirectional call without threads of its own. The caller starts at most one read and one write
-// at a time, and waits for either. Owns its completion queue. The caller owns the context, which
-// outlives this object. Not thread-safe.
+// A bidirectional call without threads of its own. Keeps one read under way; the caller starts at
+// most one write at a time. Not thread-safe.
 #ifndef HISTOGRAM_CLIENT_STREAM_CALL_H_
 #define HISTOGRAM_CLIENT_STREAM_CALL_H_
 
@@ -8,12 +7,16 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <histogram/client.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/status.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 
 namespace histogram::client {
@@ -21,53 +24,51 @@ namespace histogram::client {
 template <typename Response>
 class StreamCall {
  public:
-  enum class Event { kRead, kWritten, kEnded, kWriteRefused };
+  enum class Event { kRead, kWritten, kEnded };
 
-  StreamCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-             grpc::ClientContext* context)
-      : context_(context), stub_(channel), call_(stub_.PrepareCall(context, method, &queue_)) {
-    call_->StartCall(&start_tag_);
-    Pull();
+  // `impl`: the Client's. `deadline`: of the whole call.
+  StreamCall(const auto& impl, const std::string& method, const CallOptions& options,
+             absl::Time deadline)
+      : stub_(impl.channels.calls) {
+    impl.Prepare(context_, options, deadline);
+    call_ = stub_.PrepareCall(&context_, method, &queue_);
+    call_->StartCall(nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue_.Next(&tag, &ok);
+    call_->Read(&next_response_, &read_tag_);
   }
 
   // Cancels the call if it has not finished.
   ~StreamCall() {
-    if (!finished_) {
-      context_->TryCancel();
-      Finish();
-    }
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
-    }
+    if (finished_) return;
+    context_.TryCancel();
+    (void)Finish();
   }
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
-  // REQUIRES: no read is under way. `response` lives until Wait returns kRead or kEnded, or Finish
-  // returns.
-  void Read(Response* response) {
-    reading_ = true;
-    call_->Read(response, &read_tag_);
-  }
-  // REQUIRES: !writing(); WritesDone was not called.
+  // Whether the next write may start. Never again after WritesDone, or once gRPC takes no more.
+  bool MayWrite() const { return !writing_ && !writes_done_; }
+  // REQUIRES: MayWrite().
   void Write(const grpc::ByteBuffer& request) {
     writing_ = true;
     call_->Write(request, &write_tag_);
   }
   void WritesDone() {
-    writing_ = true;
+    writing_ = writes_done_ = true;
     call_->WritesDone(&write_tag_);
   }
-  bool writing() const { return writing_; }
+  bool writes_done() const { return writes_done_; }
 
-  // REQUIRES: a read or a write is under way.
-  // kRead: a response came. kEnded: no more responses come; call Finish.
-  // kWritten: gRPC has taken the request. kWriteRefused: it takes no more requests; go on reading.
+  // kRead: a response came, which response() is until the next one. kWritten: gRPC has taken the
+  // request. kEnded: no more responses come; call Finish.
   Event Wait() {
-    const auto [tag, ok] = Pull();
-    return Take(tag, ok);
+    std::optional<Event> event;
+    void* tag = nullptr;
+    bool ok = false;
+    while (!event.has_value() && queue_.Next(&tag, &ok)) event = Take(tag, ok);
+    return *event;
   }
   // The same without waiting: nullopt if nothing has come.
   std::optional<Event> Poll() {
@@ -81,50 +82,45 @@ class StreamCall {
     }
     return std::nullopt;
   }
+  Response& response() { return response_; }
 
   // Waits for started operations and the status. REQUIRES: Wait returned kEnded, or the call was
   // cancelled.
-  grpc::Status Finish() {
+  absl::Status Finish() {
     finished_ = true;
     grpc::Status status;
-    call_->Finish(&status, &finish_tag_);
-    bool finish_seen = false;
-    while (!finish_seen || reading_ || writing_) {
-      const void* const tag = Pull().first;
-      if (tag == &finish_tag_) finish_seen = true;
-      if (tag == &read_tag_) reading_ = false;
-      if (tag == &write_tag_) writing_ = false;
+    call_->Finish(&status, nullptr);
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
     }
-    return status;
+    return ToStatus(status, context_);
   }
 
  private:
-  Event Take(const void* tag, bool ok) {
-    if (tag == &read_tag_) {
-      reading_ = false;
-      return ok ? Event::kRead : Event::kEnded;
+  // nullopt for a refused write: there is more to read.
+  std::optional<Event> Take(const void* tag, bool ok) {
+    if (tag == &write_tag_) {
+      writing_ = !ok;  // for ever: gRPC takes no more
+      return ok ? std::optional(Event::kWritten) : std::nullopt;
     }
-    writing_ = false;
-    return ok ? Event::kWritten : Event::kWriteRefused;
-  }
-  // The next tag and whether its operation succeeded.
-  std::pair<void*, bool> Pull() {
-    std::pair<void*, bool> event = {nullptr, false};
-    queue_.Next(&event.first, &event.second);
-    return event;
+    if (!ok) return Event::kEnded;
+    response_.Swap(&next_response_);
+    call_->Read(&next_response_, &read_tag_);
+    return Event::kRead;
   }
 
-  grpc::ClientContext* const context_;
+  grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, Response>> call_;
+  Response response_, next_response_;
   // Tags: only their addresses matter.
-  char start_tag_ = 0;
   char read_tag_ = 0;
   char write_tag_ = 0;
-  char finish_tag_ = 0;
-  bool reading_ = false;
   bool writing_ = false;
+  bool writes_done_ = false;
   bool finished_ = false;
 };
 
