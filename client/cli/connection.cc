@@ -1,13 +1,10 @@
 #include "client/cli/connection.h"
 
-#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 
 #include <algorithm>
 #include <memory>
@@ -24,11 +21,8 @@ namespace {
 
 constexpr uint64_t kTokenBytesMax = 4096;  // gRPC's default for all of a call's metadata is 8 KiB
 
-constexpr int kSecondsMax = 2;
-
 struct Free {
   void operator()(BIO* bio) const { BIO_free_all(bio); }
-  void operator()(SSL* ssl) const { SSL_free(ssl); }
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   void operator()(X509* certificate) const { X509_free(certificate); }
 };
@@ -51,24 +45,6 @@ std::string DateFault(const X509* certificate) {
   return "";
 }
 
-// A TLS connection to the server, whatever its certificate; null if there is none.
-Owned<SSL> Handshake(SSL_CTX& context, const std::string& address, const std::string& name) {
-  BIO* const connection = BIO_new_connect(address.c_str());
-  Owned<SSL> ssl(SSL_new(&context));
-  if (connection == nullptr || ssl == nullptr) return nullptr;
-  SSL_set_bio(ssl.get(), connection, connection);
-  if (BIO_do_connect_retry(connection, kSecondsMax, -1) != 1) return nullptr;
-  int file = -1;
-  BIO_get_fd(connection, &file);
-  const timeval timeout{kSecondsMax, 0};
-  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-  fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
-  SSL_set_tlsext_host_name(ssl.get(), const_cast<char*>(name.c_str()));  // the macro casts, too
-  SSL_connect(ssl.get());  // a server that wants a certificate fails it after showing its own
-  return ssl;
-}
-
 // What is wrong with the dates of the certificate that the TLS server at HOST:PORT shows now, or of
 // the CA above it that `ca` (a PEM file; empty: the system's) has: "has expired, on DATE" and the
 // like. gRPC says only that it is not trusted. Empty if they are right, or the server does not
@@ -83,13 +59,20 @@ std::string ServersDateFault(const std::string& address, const std::string& serv
   } else {
     SSL_CTX_load_verify_locations(context.get(), ca.c_str(), nullptr);
   }
-  const std::string host = address.substr(0, address.rfind(':'));
-  const Owned<SSL> ssl = Handshake(*context, address, server_name.empty() ? host : server_name);
+  const Owned<BIO> connection(BIO_new_ssl_connect(context.get()));
+  SSL* ssl = nullptr;  // a part of the connection
+  if (BIO_get_ssl(connection.get(), &ssl) != 1) return "";
+  BIO_set_conn_hostname(connection.get(), address.c_str());
+  std::string name = server_name.empty() ? address.substr(0, address.rfind(':')) : server_name;
+  SSL_set_tlsext_host_name(ssl, name.data());
+  constexpr int kSecondsMax = 2;
+  // A server that wants a certificate fails this after showing its own.
+  BIO_do_connect_retry(connection.get(), kSecondsMax, -1);
   ERR_clear_error();
-  const Owned<X509> shown(ssl == nullptr ? nullptr : SSL_get1_peer_certificate(ssl.get()));
+  const Owned<X509> shown(SSL_get1_peer_certificate(ssl));
   if (shown == nullptr) return "";
   if (std::string fault = DateFault(shown.get()); !fault.empty()) return fault;
-  const int64_t verdict = SSL_get_verify_result(ssl.get());
+  const int64_t verdict = SSL_get_verify_result(ssl);
   if (verdict == X509_V_ERR_CERT_HAS_EXPIRED) return "is of a CA whose certificate has expired";
   if (verdict == X509_V_ERR_CERT_NOT_YET_VALID)
     return "is of a CA whose certificate is not valid yet";

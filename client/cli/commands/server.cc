@@ -1,6 +1,5 @@
 #include <netdb.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,7 +17,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "client/channel.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/files.h"
@@ -145,35 +143,24 @@ std::string RenderDescription(const v1::DescribeResponse& description, size_t co
 
 constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
 
-// Why the last operation of a socket failed. One that took too long fails with EAGAIN, and
-// connect(2) with EINPROGRESS.
+// Why the last operation of a socket failed. One that took too long fails with EAGAIN.
 absl::Status SocketError(const std::string& address) {
-  if (errno == EAGAIN || errno == EINPROGRESS) {
+  if (errno == EAGAIN) {
     return absl::DeadlineExceededError(absl::StrCat("no answer from ", address, " in time"));
   }
   return absl::UnavailableError(absl::StrCat("no answer from ", address, ": ", strerror(errno)));
 }
 
-// Connecting and sending end by the deadline. False if it has passed.
-bool LimitTime(int file, absl::Time deadline) {
-  if (deadline == absl::InfiniteFuture()) return true;
-  const absl::Duration left = deadline - absl::Now();
-  errno = EAGAIN;
-  if (left < absl::Microseconds(1)) return false;
-  const timeval timeout = absl::ToTimeval(left);
-  return setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
-}
-
 // All that comes until the other side closes, cut at kAnswerBytesMax.
 absl::StatusOr<std::string> Ask(const addrinfo& where, const std::string& request,
                                 const std::string& address, absl::Time deadline) {
-  const int file = socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol);
+  const int file =
+      socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, where.ai_protocol);
   if (file < 0) return SocketError(address);
   const absl::Cleanup close_file = [file] { close(file); };
-  if (!LimitTime(file, deadline) || connect(file, where.ai_addr, where.ai_addrlen) != 0 ||
-      send(file, request.data(), request.size(), MSG_NOSIGNAL) < 0) {
-    return SocketError(address);
-  }
+  // Writing waits for the connection.
+  const bool begun = connect(file, where.ai_addr, where.ai_addrlen) == 0 || errno == EINPROGRESS;
+  if (!begun || !WriteFully(file, request, deadline)) return SocketError(address);
   std::string text(kAnswerBytesMax, '\0');
   const auto bytes = ReadFully(file, absl::MakeSpan(text), address, deadline);
   if (!bytes.ok()) {
