@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -120,53 +121,38 @@ absl::Status ReadWords(Reader& reader, Numbers& numbers) {
   }
 }
 
-// Takes the cell at `at`, without its quotes, and stops at what ends it: a separator, a line end,
-// or `end`. `unquoted` holds a cell with quotes in it. Sets whether `end` is within quotes.
-absl::string_view TakeCell(char separator, const char*& at, const char* end, std::string& unquoted,
-                           bool& open) {
-  const bool quoted = at < end && *at == '"';
-  unquoted.clear();
-  open = quoted;
-  while (open) {
-    const char* const quote = std::find(++at, end, '"');
-    unquoted.append(at, quote);
-    at = quote;
-    if (at == end) break;
-    open = ++at < end && *at == '"';
-    if (open) unquoted += '"';  // two mean one
-  }
-  const char* const begin = at;
-  if (!open) at = std::find_if(at, end, [&](char c) { return c == separator || c == '\n'; });
-  if (!quoted) return {begin, static_cast<size_t>(at - begin)};
-  return unquoted.append(begin, at);
-}
-
-// A row: the cell that is counted, how many there are but for an empty last one, and where it ends:
-// at a line end, or at the end of what was read, perhaps within quotes.
+// A row of a table: its cells without quotes and blanks around them, and where it ends: at a line
+// end, or at the end of what was read, perhaps within quotes.
 struct Row {
-  absl::string_view cell;
-  size_t cells = 0;
+  std::vector<absl::string_view> cells;
+  std::deque<std::string> unquoted;  // hold the cells with quotes
   const char* end = nullptr;
   bool open = false;
 };
 
-// `index`: of the cell that is counted. `unquoted`: holds it where it has quotes.
-Row ReadRow(char separator, const char* at, const char* end, size_t index, std::string& unquoted) {
-  Row row;
-  std::string other;
+void ReadRow(char separator, const char* at, const char* end, Row& row) {
+  row.cells.clear();
+  row.unquoted.clear();
   while (true) {
-    const bool counted = row.cells == index;
-    const absl::string_view cell =
-        TakeCell(separator, at, end, counted ? unquoted : other, row.open);
-    if (counted) row.cell = cell;
-    ++row.cells;
-    if (at < end && *at == separator) {
-      ++at;
-      continue;
+    const bool quoted = at < end && *at == '"';
+    if (quoted) row.unquoted.emplace_back();
+    row.open = quoted;
+    while (row.open) {
+      const char* const quote = std::find(++at, end, '"');
+      row.unquoted.back().append(at, quote);
+      at = quote;
+      if (at == end) break;
+      row.open = ++at < end && *at == '"';
+      if (row.open) row.unquoted.back() += '"';  // two mean one
     }
-    if (absl::StripAsciiWhitespace(cell).empty()) --row.cells;
+    const char* const begin = at;
+    if (!row.open) at = std::find_if(at, end, [&](char c) { return c == separator || c == '\n'; });
+    absl::string_view cell(begin, static_cast<size_t>(at - begin));
+    if (quoted) cell = row.unquoted.back().append(begin, at);
+    row.cells.push_back(absl::StripAsciiWhitespace(cell));
     row.end = at;
-    return row;
+    if (at == end || *at == '\n') return;
+    ++at;
   }
 }
 
@@ -193,16 +179,9 @@ struct Header {
 absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& column) {
   Header header;
   header.separator = SeparatorOf(row);
-  std::vector<std::string> names;
-  std::string unquoted;
-  bool open = false;
-  const char *at = row.data(), *const end = at + row.size();
-  while (true) {
-    names.emplace_back(
-        absl::StripAsciiWhitespace(TakeCell(header.separator, at, end, unquoted, open)));
-    if (at == end) break;
-    ++at;
-  }
+  Row cells;
+  ReadRow(header.separator, row.data(), row.data() + row.size(), cells);
+  const std::vector<absl::string_view>& names = cells.cells;
   header.columns = names.size();
   const auto same = std::count(names.begin(), names.end(), column);
   if (same > 1) {
@@ -214,7 +193,7 @@ absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& colu
     header.index = number - 1;
   }
   if (header.index < names.size()) {
-    header.name = names[header.index];
+    header.name = std::string(names[header.index]);
     return header;
   }
   std::string known;
@@ -227,9 +206,10 @@ absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& colu
 }
 
 absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
-  const absl::string_view cell = absl::StripAsciiWhitespace(row.cell);
+  const absl::string_view cell = header.index < row.cells.size() ? row.cells[header.index] : "";
   absl::Status status = cell.empty() ? numbers.AddMissing() : numbers.Add(cell);
-  if (!status.ok() || row.cells <= header.columns) return status;
+  const size_t cells = row.cells.size() - (row.cells.back().empty() ? 1 : 0);  // but an empty last
+  if (!status.ok() || cells <= header.columns) return status;
   return absl::FailedPreconditionError(
       absl::StrCat("the row has more cells than the ", header.columns, " of the header"));
 }
@@ -238,6 +218,7 @@ absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
 absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numbers,
                         std::string& number) {
   std::optional<Header> header;
+  Row row;
   while (true) {
     const absl::StatusOr<absl::string_view> block = reader.Next();
     if (!block.ok()) return block.status();
@@ -249,13 +230,11 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
     const char* const end = at + block->size();
     while (at < end) {
       const char* const begin = at;
-      std::string unquoted;
-      const Row row =
+      const char separator =
           header.has_value()
-              ? ReadRow(header->separator, begin, end, header->index, unquoted)
-              : ReadRow(
-                    SeparatorOf({begin, static_cast<size_t>(std::find(begin, end, '\n') - begin)}),
-                    begin, end, 0, unquoted);
+              ? header->separator
+              : SeparatorOf({begin, static_cast<size_t>(std::find(begin, end, '\n') - begin)});
+      ReadRow(separator, begin, end, row);
       if (row.end == end && !reader.ended()) break;
       if (row.open) return reader.Error(begin, "a quote is not closed");
       const absl::string_view text(begin, static_cast<size_t>(row.end - begin));
