@@ -13,7 +13,6 @@ namespace histogram::cli {
 namespace {
 
 constexpr uint64_t kNumberMax = uint64_t{1} << 31;
-constexpr size_t kBlockBytes = size_t{48} << 10;  // whole pixels of every kind
 
 bool IsBlank(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
 
@@ -68,49 +67,36 @@ absl::StatusOr<Header> ReadHeader(absl::string_view& bytes) {
   return Header{kind <= '3', kind == '2' || kind == '5' ? 1U : 3U, *width, *height, *maximum};
 }
 
-absl::Status CheckSample(uint32_t sample, uint32_t maximum) {
-  if (sample <= maximum) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the picture has a sample of ", sample, ", above its largest value ", maximum));
+// Takes a big-endian sample off the front.
+uint32_t TakeBinary(size_t sample_bytes, absl::string_view& bytes) {
+  uint32_t sample = static_cast<unsigned char>(bytes[0]);
+  if (sample_bytes == 2) sample = sample << 8 | static_cast<unsigned char>(bytes[1]);
+  bytes.remove_prefix(sample_bytes);
+  return sample;
 }
 
-// The pixels are big-endian.
-absl::Status ReadBinary(absl::string_view& bytes, uint64_t need, Image& image) {
+// `samples`: of all channels. REQUIRES: those in binary are there.
+absl::Status ReadSamples(bool text, uint64_t samples, absl::string_view& bytes, Image& image) {
   const size_t sample_bytes = image.sample_bytes();
-  std::string block;
-  for (uint64_t done = 0; done < need; done += block.size()) {
-    block = std::string(bytes.substr(0, std::min<uint64_t>(kBlockBytes, need - done)));
-    bytes.remove_prefix(block.size());
-    for (size_t at = 0; at < block.size(); at += sample_bytes) {
-      uint32_t sample = static_cast<unsigned char>(block[at]);
-      if (sample_bytes == 2) {
-        sample = sample << 8 | static_cast<unsigned char>(block[at + 1]);
-        std::swap(block[at], block[at + 1]);
+  uint64_t number = 0;
+  for (size_t at = 0; at < image.channels[0].values.size(); at += sample_bytes) {
+    for (Channel& channel : image.channels) {
+      const std::optional<uint32_t> sample =
+          text ? ReadNumber(bytes) : TakeBinary(sample_bytes, bytes);
+      ++number;
+      if (!sample.has_value()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the picture's sample ", number, " of ", samples, " is not a number"));
       }
-      if (absl::Status status = CheckSample(sample, image.maximum); !status.ok()) return status;
-    }
-    AddPixels(block, image);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadText(absl::string_view& bytes, uint64_t samples, Image& image) {
-  std::string pixel;
-  for (uint64_t i = 0; i < samples; ++i) {
-    const std::optional<uint32_t> sample = ReadNumber(bytes);
-    if (!sample.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the picture's sample ", i + 1, " of ", samples, " is not a number"));
-    }
-    if (absl::Status status = CheckSample(*sample, image.maximum); !status.ok()) return status;
-    pixel.push_back(static_cast<char>(*sample & 0xff));
-    if (image.sample_bytes() == 2) pixel.push_back(static_cast<char>(*sample >> 8));
-    if ((i + 1) % image.channels.size() == 0) {
-      AddPixels(pixel, image);
-      pixel.clear();
+      if (*sample > image.maximum) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the picture has a sample of ", *sample, ", above its largest value ", image.maximum));
+      }
+      channel.values[at] = static_cast<char>(*sample & 0xff);
+      if (sample_bytes == 2) channel.values[at + 1] = static_cast<char>(*sample >> 8);
     }
   }
-  SkipBlanksAndComments(bytes);
+  if (text) SkipBlanksAndComments(bytes);
   return absl::OkStatus();
 }
 
@@ -143,8 +129,7 @@ absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes) {
   }
   image.channels = EmptyChannels(image, grey ? std::vector<std::string>{"grey"}
                                              : std::vector<std::string>{"red", "green", "blue"});
-  absl::Status status =
-      header->text ? ReadText(bytes, samples, image) : ReadBinary(bytes, need, image);
+  absl::Status status = ReadSamples(header->text, samples, bytes, image);
   if (!status.ok()) return status;
   if (header->maximum != 255 && header->maximum != 65535) {
     image.notes.push_back(
@@ -198,23 +183,21 @@ absl::Status CheckPixels(uint64_t width, uint64_t height) {
 }
 
 std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names) {
+  const size_t bytes = size_t{image.width} * image.height * image.sample_bytes();
   std::vector<Channel> channels;
-  for (const std::string& name : names) {
-    channels.push_back({name, ""});
-    channels.back().values.reserve(size_t{image.width} * image.height * image.sample_bytes());
-  }
+  for (const std::string& name : names) channels.push_back({name, std::string(bytes, '\0')});
   return channels;
 }
 
-void AddPixels(absl::string_view samples, Image& image) {
+void SetPixels(absl::string_view samples, size_t at, Image& image) {
   if (image.channels.size() == 1) {
-    image.channels[0].values.append(samples.data(), samples.size());
+    samples.copy(&image.channels[0].values[at], samples.size());
     return;
   }
   const size_t bytes = image.sample_bytes();
-  for (size_t at = 0; at < samples.size();) {
+  for (size_t from = 0; from < samples.size(); at += bytes) {
     for (Channel& channel : image.channels) {
-      for (size_t i = 0; i < bytes; ++i) channel.values.push_back(samples[at++]);
+      for (size_t i = 0; i < bytes; ++i) channel.values[at + i] = samples[from++];
     }
   }
 }

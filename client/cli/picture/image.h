@@ -56,11 +56,12 @@ uint32_t ValueAt(const Image& image, const Channel& channel, size_t i);
 // Fails for no pixels, and for more than kPixelsMax; the message names the size and the limit.
 absl::Status CheckPixels(uint64_t width, uint64_t height);
 
-// Channels of these names with memory for their samples, and none yet.
+// Channels of these names, whose samples are 0.
 std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names);
 
-// Adds interleaved samples to the image's channels. REQUIRES: whole pixels.
-void AddPixels(absl::string_view samples, Image& image);
+// Sets interleaved samples in the image's channels, from their byte `at` on. REQUIRES: whole
+// pixels.
+void SetPixels(absl::string_view samples, size_t at, Image& image);
 
 }  // namespace histogram::cli
 

@@ -108,59 +108,48 @@ std::vector<std::string> ChannelNames(size_t channels) {
   return names;
 }
 
-// The colours of the palette, and how many bytes each has: those of alpha, too, where there is one.
-struct Palette {
-  std::string colours;
-  size_t colour_bytes = 3;
-};
-
-Palette PaletteOf(png_structp png, png_infop info) {
-  Palette palette;
+// The bytes of each colour of the palette: those of alpha, too, where there is one.
+std::vector<std::string> PaletteOf(png_structp png, png_infop info) {
   png_colorp colours = nullptr;
   int count = 0;
   png_get_PLTE(png, info, &colours, &count);
   png_bytep alpha = nullptr;
   int alphas = 0;
   const bool transparent = png_get_tRNS(png, info, &alpha, &alphas, nullptr) != 0;
-  if (transparent) palette.colour_bytes = 4;
+  std::vector<std::string> palette;
   for (int i = 0; i < count; ++i) {
+    std::string& colour = palette.emplace_back();
     for (const png_byte part : {colours[i].red, colours[i].green, colours[i].blue}) {
-      palette.colours.push_back(static_cast<char>(part));
+      colour.push_back(static_cast<char>(part));
     }
-    if (transparent) palette.colours.push_back(static_cast<char>(i < alphas ? alpha[i] : 255));
+    if (transparent) colour.push_back(static_cast<char>(i < alphas ? alpha[i] : 255));
   }
   return palette;
 }
 
-absl::Status AddIndexed(absl::string_view row, const Palette& palette, Image& image) {
-  for (const char index : row) {
-    const size_t at = static_cast<unsigned char>(index) * palette.colour_bytes;
-    if (at >= palette.colours.size()) {
-      return Malformed(absl::StrCat("a pixel has colour ", static_cast<unsigned char>(index),
-                                    " of a palette of ",
-                                    palette.colours.size() / palette.colour_bytes));
-    }
-    AddPixels(absl::string_view(palette.colours).substr(at, palette.colour_bytes), image);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status AddRows(png_structp png, png_infop info, bool indexed, Image& image) {
-  const Palette palette = indexed ? PaletteOf(png, info) : Palette();
-  const size_t channels = indexed ? palette.colour_bytes : png_get_channels(png, info);
+  const std::vector<std::string> palette =
+      indexed ? PaletteOf(png, info) : std::vector<std::string>();
+  if (indexed && palette.empty()) return Malformed("");
+  const size_t channels = indexed ? palette[0].size() : png_get_channels(png, info);
   const size_t row_bytes = png_get_rowbytes(png, info);
   if (row_bytes != size_t{image.width} * (indexed ? 1 : channels * image.sample_bytes())) {
     return Malformed("");
   }
   image.channels = EmptyChannels(image, ChannelNames(channels));
   png_byte* const* const rows = png_get_rows(png, info);
+  std::string colours;
   for (size_t y = 0; y < image.height; ++y) {
     const absl::string_view row(reinterpret_cast<const char*>(rows[y]), row_bytes);
-    if (!indexed) {
-      AddPixels(row, image);
-    } else if (absl::Status status = AddIndexed(row, palette, image); !status.ok()) {
-      return status;
+    colours.clear();
+    for (size_t x = 0; indexed && x < row_bytes; ++x) {
+      if (rows[y][x] >= palette.size()) {
+        return Malformed(
+            absl::StrCat("a pixel has colour ", rows[y][x], " of a palette of ", palette.size()));
+      }
+      colours += palette[rows[y][x]];
     }
+    SetPixels(indexed ? colours : row, y * image.width * image.sample_bytes(), image);
   }
   return absl::OkStatus();
 }
