@@ -72,7 +72,10 @@ class LocalCounter {
                absl::Time deadline, Progress& progress)
       : inputs_(inputs),
         plan_(plan),
-        block_bytes_(BlockBytes(plan)),
+        // Adding up a block's counters should cost little of counting it.
+        block_bytes_(
+            std::clamp<size_t>(size_t{64} * plan.counter_count() / kBlockBytes * kBlockBytes,
+                               kBlockBytes, kPieceBytes)),
         standard_input_(standard_input),
         deadline_(deadline),
         progress_(progress),
@@ -123,12 +126,6 @@ class LocalCounter {
     progress_.Begin(inputs_.size() == 1 ? inputs_[0].name : absl::StrCat(inputs_.size(), " inputs"),
                     all_known ? std::optional(known) : std::nullopt);
     return std::min<uint64_t>(pieces_.size(), 1 + known / kThreadBytesMin);
-  }
-
-  // Adding up a block's counters should cost little of counting it.
-  static size_t BlockBytes(const Plan& plan) {
-    return std::clamp<size_t>(size_t{64} * plan.counter_count() / kBlockBytes * kBlockBytes,
-                              kBlockBytes, kPieceBytes);
   }
 
   void Work(size_t thread) {
@@ -197,31 +194,6 @@ class LocalCounter {
   std::vector<Counted> counted_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Ends the program with an error where a mapped file is cut: the memory behind its end is gone, and
-// a signal says so.
-class SayCutOff {
- public:
-  explicit SayCutOff(const absl::Status& status) {
-    message = new std::string(absl::StrCat("histogram: ", SafeText(status.message()), "\n"));
-    struct sigaction action = {};
-    action.sa_handler = [](int) {
-      (void)!write(STDERR_FILENO, message->data(), message->size());
-      _exit(1);
-    };
-    sigaction(SIGBUS, &action, &before_);
-  }
-  ~SayCutOff() {
-    sigaction(SIGBUS, &before_, nullptr);
-    delete message;
-  }
-  SayCutOff(const SayCutOff&) = delete;
-  SayCutOff& operator=(const SayCutOff&) = delete;
-
- private:
-  static inline const std::string* message = nullptr;  // of the one mapping that is open
-  struct sigaction before_ = {};
-};
-
 // The counters of bytes tell all. Of other types only the samples themselves do.
 absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec& spec,
                                              const Tally& tally, const Histogram& histogram) {
@@ -249,7 +221,15 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, **file, 0);
   if (memory == MAP_FAILED) return FileError("map", input.name);
   const absl::Cleanup unmap = [&] { munmap(memory, bytes); };
-  const SayCutOff guard(CutOff(input));
+  // The memory behind the end of a file that is cut now is gone, and a signal says so.
+  static const std::string* message = nullptr;
+  const std::string cut = absl::StrCat("histogram: ", SafeText(CutOff(input).message()), "\n");
+  message = &cut;
+  std::signal(SIGBUS, [](int) {
+    (void)!write(STDERR_FILENO, message->data(), message->size());
+    _exit(1);
+  });
+  const absl::Cleanup as_ever = [] { std::signal(SIGBUS, SIG_DFL); };
   const std::span samples(static_cast<const std::byte*>(memory), bytes);
   return ComputeStatistics(samples.subspan(input.begin), plan, histogram, quantiles);
 }
