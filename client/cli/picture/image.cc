@@ -1,8 +1,6 @@
 #include "client/cli/picture/image.h"
 
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
