@@ -395,8 +395,9 @@ std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType
                            std::as_writable_bytes(std::span(found)));
       std::vector<uint64_t> keys(found.size());
       for (size_t r = 0; r < keys.size(); ++r) keys[r] = K::KeyOf(found[r]);
+      // Where a sample is NaN, a row's results all are.
       const bool nan = K::kIsFloat && keys.front() == std::numeric_limits<Bits>::max();
-      if (!nan) return keys;  // else the search in rows says no more
+      if (!nan) return keys;
     }
     return Search<K>(samples, ranks, threads == 0 ? UsableCores() : threads).Run();
   });
