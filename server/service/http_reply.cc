@@ -10,10 +10,13 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "forms/options.h"
+#include "forms/report.h"
 #include "kernels/error.h"
 #include "server/request/codec.h"
 #include "server/request/encode.h"
@@ -25,6 +28,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 using Code = absl::StatusCode;
+
+constexpr size_t kJsonFaultBytesMax = 256;  // a wrong value may be as long as the body
 
 // As the Connect protocol maps them; 500 for all others.
 constexpr std::pair<Code, unsigned> kStatuses[] = {
@@ -137,9 +142,16 @@ absl::StatusOr<TimeNs> DeadlineOf(const HttpRequest& request) {
 absl::Status JsonToMessage(const std::string& json, google::protobuf::Message& message) {
   const auto read = google::protobuf::util::JsonStringToMessage(json, &message);
   if (read.ok()) return absl::OkStatus();
+  // The lines after the first show some of the body. No error shows payload bytes.
+  const std::string text(read.message());
+  const absl::string_view what =
+      absl::StripPrefix(absl::string_view(text).substr(0, text.find('\n')), ": ");
+  if (absl::StartsWith(what, "(payload")) {
+    return InvalidField("MALFORMED_MESSAGE", "payload", "must be base64 in a string");
+  }
   return MakeError(Code::kInvalidArgument,
                    absl::StrCat("the body is no ", message.GetDescriptor()->name(),
-                                " in JSON: ", std::string(read.message())),
+                                " in JSON: ", SafeText(what.substr(0, kJsonFaultBytesMax))),
                    {.reason = "MALFORMED_MESSAGE", .field = "message"});
 }
 

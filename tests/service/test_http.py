@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from harness.api import pb
 from harness.server import Server
 from harness.specs import random_bytes
 from harness.waiting import wait_until
@@ -344,6 +345,9 @@ def call(server, method, body, content_type="application/proto", **headers):
     (b"{", "application/json", {}, 400, "invalid_argument"),
     (b'{"nothing": 1}', "application/json", {}, 400, "invalid_argument"),
     (b"[" * 50_000, "application/json", {}, 400, "invalid_argument"),
+    (b'{"payload": "c2VjcmV0!"}', "application/json", {}, 400, "invalid_argument"),
+    (b'{"payload": "c2VjcmV0\xff"}', "application/json", {}, 400, "invalid_argument"),
+    (b'{"spec": "' + b"\xc3\xbc" * 100_000 + b'"}', "application/json", {}, 400, "invalid_argument"),
     (b"", "text/plain", {}, 415, "invalid_argument"),
     (b"", "application/proto", {"Connect_Timeout_Ms": "12345678901"}, 400, "invalid_argument"),
     (b"", "application/proto", {"Connect_Protocol_Version": "2"}, 400, "invalid_argument"),
@@ -351,6 +355,9 @@ def call(server, method, body, content_type="application/proto", **headers):
 def test_connect_errors(web, body, content_type, headers, status, code):
     got, told, text = call(web, "Compute", body, content_type, **headers)
     assert (got, json.loads(text)["code"]) == (status, code), text
+    error = pb.Error.FromString(base64.b64decode(json.loads(text)["details"][0]["value"] + "=="))
+    assert error.message == json.loads(text)["message"] and len(error.message) < 400
+    assert "c2VjcmV0" not in error.message and "c2VjcmV0" not in web.stderr()  # what a payload holds
     assert "Retry-After" not in told  # another try would not help
     assert status != 415 or told["Accept-Post"] == "application/proto, application/json"
 
