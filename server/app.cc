@@ -338,7 +338,7 @@ int CannotStart(absl::string_view reason) {
 }  // namespace
 
 int RunServer(const Config& config) {
-  LogGrpcLines();
+  LogLibraryLines();
   const BuildInfo& build = GetBuildInfo();
   Log(LogLevel::kInfo, "histogram-server",
       {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});

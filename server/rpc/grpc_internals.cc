@@ -1,5 +1,6 @@
 #include "server/rpc/grpc_internals.h"
 
+#include <google/protobuf/stubs/common.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/compression.h>
 #include <grpc/grpc.h>
@@ -8,10 +9,11 @@
 #include <cassert>
 #include <cstdlib>
 #include <exception>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "server/base/clock.h"
 #include "server/base/logging.h"
 
@@ -19,6 +21,11 @@
 #define HISTOGRAM_GRPC_HAS_LOG_FUNCTION (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
 #if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
 #include <grpc/support/log.h>
+#endif
+// From 4.22 on protobuf does, too.
+#define HISTOGRAM_PROTOBUF_HAS_LOG_HANDLER (GOOGLE_PROTOBUF_VERSION < 4022000)
+#if HISTOGRAM_PROTOBUF_HAS_LOG_HANDLER
+#include <google/protobuf/stubs/logging.h>
 #endif
 
 // grpc_core::Server, which a grpc_server is, has these two without a header for them. Weak: a gRPC
@@ -44,30 +51,49 @@ constexpr bool kPatched = false;
 
 ReceiveMemory* receive_memory = nullptr;
 
-#if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
-void LogLine(gpr_log_func_args* line) {
+[[maybe_unused]] void LogLine(const char* library, LogLevel level, std::string_view message,
+                              std::string_view file, int line) {
   static LogThrottle throttle{LogThrottle::kShortPeriod};
-  // gRPC's errors concern one connection: a failed handshake for example.
-  const LogLevel level = line->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kWarn
-                         : line->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
-                                                                   : LogLevel::kDebug;
   if (!LogEnabled(level)) return;
   try {
-    const absl::string_view file = line->file;
-    LogThrottled(throttle, Clock::Monotonic().Now(), level, "grpc",
-                 {{"message", line->message},
-                  {"source", absl::StrCat(file.substr(file.rfind('/') + 1), ":", line->line)}});
+    LogThrottled(
+        throttle, Clock::Monotonic().Now(), level, library,
+        {{"message", message},
+         {"source", absl::StrCat(std::string(file.substr(file.rfind('/') + 1)), ":", line)}});
   } catch (const std::exception&) {
-    // Out of memory while logging: the line is lost. No exception may pass through gRPC.
+    // Out of memory while logging: the line is lost. No exception may pass through a library.
   }
+}
+
+#if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
+void LogGrpcLine(gpr_log_func_args* line) {
+  // gRPC's errors concern one connection: a failed handshake for example.
+  LogLine("grpc",
+          line->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kWarn
+          : line->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                    : LogLevel::kDebug,
+          line->message, line->file, line->line);
+}
+#endif
+
+#if HISTOGRAM_PROTOBUF_HAS_LOG_HANDLER
+void LogProtobufLine(google::protobuf::LogLevel level, const char* file, int line,
+                     const std::string& message) {
+  // Its errors concern one message: a text that is not UTF-8 for example.
+  LogLine("protobuf",
+          level == google::protobuf::LOGLEVEL_FATAL ? LogLevel::kError : LogLevel::kWarn, message,
+          file, line);
 }
 #endif
 
 }  // namespace
 
-void LogGrpcLines() {
+void LogLibraryLines() {
 #if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
-  gpr_set_log_function(LogLine);
+  gpr_set_log_function(LogGrpcLine);
+#endif
+#if HISTOGRAM_PROTOBUF_HAS_LOG_HANDLER
+  google::protobuf::SetLogHandler(LogProtobufLine);
 #endif
 }
 

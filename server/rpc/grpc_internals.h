@@ -48,11 +48,12 @@ bool HasReceiveMemory();
 // REQUIRES: HasReceiveMemory().
 void ReceiveInto(ReceiveMemory& memory);
 
-// From now on gRPC's lines become lines of the server's log, at most a hundred a second. gRPC
-// offers this up to 1.64; newer versions go on writing to standard error. gRPC's own variable
-// GRPC_VERBOSITY says which severities it reports; without it, errors only.
+// From now on the lines of gRPC and protobuf become lines of the server's log, at most a hundred a
+// second. gRPC offers this up to 1.64, protobuf up to 4.21; newer versions go on writing to
+// standard error. gRPC's own variable GRPC_VERBOSITY says which severities it reports; without it,
+// errors only.
 // REQUIRES: called before gRPC starts a thread.
-void LogGrpcLines();
+void LogLibraryLines();
 
 // Ends every call and watcher that is still open on the server at once.
 void CancelAllCalls(grpc::Server& server);

@@ -24,10 +24,19 @@ def tls_flags(tmp_path_factory):
 
 def events(server, name):
     """The fields of each event of that name; every line must be JSON without empty fields."""
-    lines = [json.loads(line) for line in server.stderr().splitlines()]
+    whole, _, _ = server.stderr().rpartition("\n")  # a line may be in the middle of being written
+    lines = [json.loads(line) for line in whole.splitlines()]
     for line in lines:
         assert "" not in line.values(), line
     return [line for line in lines if line["event"] == name]
+
+
+def test_protobufs_own_lines_are_json_too(start_server):
+    server = start_server("--log-format", "json")
+    with Client(server.address) as client, pytest.raises(grpc.RpcError):
+        client.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\x0a\x01\xff", timeout=60)  # is no UTF-8
+    [line] = events(server, "protobuf")
+    assert line["level"] == "warn" and "UTF-8" in line["message"] and ".cc:" in line["source"]
 
 
 def test_grpcs_own_lines_are_json_too(start_server, tls_flags):
