@@ -143,7 +143,10 @@ Json DescriptionToJson(const v1::DescribeResponse& description) {
                     {"batch_bytes_max", limits.batch_bytes_max()},
                     {"stream_payloads_max", limits.stream_payloads_max()},
                     {"streams_max", limits.streams_max()},
-                    {"quantiles_max", limits.quantiles_max()}};
+                    {"quantiles_max", limits.quantiles_max()},
+                    {"rows_max", limits.rows_max()},
+                    {"reply_bytes_max", limits.reply_bytes_max()},
+                    {"spec_bytes_max", limits.spec_bytes_max()}};
   json["features"] = Json::array();
   for (const auto& feature : description.features()) json["features"].push_back(SafeText(feature));
   return json;

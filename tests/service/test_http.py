@@ -226,7 +226,9 @@ def test_methods_paths_and_types(web):
 
 def test_describe(web):
     status, _, text = request(web, "GET", "/v1/describe")
-    assert status == 200 and json.loads(text)["limits"]["payload_bytes_max"] == 4 << 20
+    limits = json.loads(text)["limits"]
+    assert status == 200 and limits["payload_bytes_max"] == 4 << 20
+    assert list(limits) == [field.name for field in pb.DescribeResponse.Limits.DESCRIPTOR.fields]
     assert request(web, "GET", "/v1/describe?x=1")[0] == 400
     assert request(web, "GET", "/v1/describe", b"ignored")[0] == 200
     status, _, text = request(web, "GET", "/v1/describe", bytes(2000))
