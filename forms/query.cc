@@ -55,8 +55,8 @@ absl::Status SetWindows(absl::string_view text, v1::Rows& rows) {
   uint64_t samples = 0, step = 0;
   if (!ReadCount(text.substr(0, colon), samples) ||
       (colon < text.size() && !ReadCount(text.substr(colon + 1), step))) {
-    return Wrong("windows", absl::StrCat("write SAMPLES or SAMPLES:STEP, whole numbers >= 1, not ",
-                                         Quoted(text)));
+    return Wrong("windows", absl::StrCat("write SAMPLES or SAMPLES:STEP, whole numbers from 1 to ",
+                                         UINT64_MAX, ", not ", Quoted(text)));
   }
   rows.mutable_windows()->set_samples(samples);
   rows.mutable_windows()->set_step(step);
@@ -98,7 +98,8 @@ absl::Status SetCount(const Parameters& parameters, const char* name,
                       std::optional<uint32_t>& count) {
   const std::optional<std::string>& text = parameters.at(name);
   if (!text.has_value() || ReadCount(*text, count.emplace())) return absl::OkStatus();
-  return Wrong(name, absl::StrCat("must be a whole number >= 1, not ", Quoted(*text)));
+  return Wrong(
+      name, absl::StrCat("must be a whole number from 1 to ", UINT32_MAX, ", not ", Quoted(*text)));
 }
 
 }  // namespace

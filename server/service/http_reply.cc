@@ -45,7 +45,7 @@ constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
     {"VERSION_NOT_SUPPORTED", 505}};
 
 std::string ByParameter(const std::string& text) {
-  return absl::StrReplaceAll(ByOption(text, "", /*parts=*/false),
+  return absl::StrReplaceAll(ByOption(text, "", /*parts=*/true),
                              {{"payload: ", "body: "},
                               {"chunk: ", "body, in its last part: "},
                               {"; send larger ones in chunks through Accumulate",
@@ -62,8 +62,9 @@ std::string ProblemJson(const absl::Status& status, const ErrorDetail& detail, u
                {"status", code},
                {"detail", ByParameter(std::string(status.message()))},
                {"reason", detail.reason}};
-  const std::string field =
-      detail.field == "payload" || detail.field == "chunk" ? "body" : ByParameter(detail.field);
+  const std::string field = detail.field == "payload" || detail.field == "chunk"
+                                ? "body"
+                                : ByOption(detail.field, "", /*parts=*/false);
   if (!field.empty()) json["field"] = field;
   if (detail.limit > 0) json["limit"] = detail.limit;
   return DumpSafely(json) + "\n";

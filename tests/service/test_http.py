@@ -141,6 +141,7 @@ def test_pipelined_requests_are_answered_in_order(web):
 
 @pytest.mark.parametrize("query, field, mentions", [
     ("bins=0", "bins", "whole number"), ("bins=x", "bins", "'x'"), ("bins=99999999", "bins", "65536"),
+    ("bins=4294967296", "bins", "to 4294967295"), ("bins=4&range=-1e308:1e308", "range", "range: HI is 1e+308"),
     ("range=0:1", "range", "needs bins"), ("bins=4&range=1:0", "range", "below"),
     ("bins=4&range=nan:1", "range", "finite"), ("type=f31", "type", "f31"), ("type=f32", "bins", ""),
     ("binz=4", "query", "binz"), ("bins=4&bins=4", "bins", "once"), ("bins=%4", "query", "%"),

@@ -117,7 +117,7 @@ def test_each_control_has_its_effect(page, files):
 
 
 @pytest.mark.parametrize("fields, at, text", [
-    ({"bins": "0"}, "bins", "must be a whole number >= 1, not '0' (BAD_PARAMETER)"),
+    ({"bins": "0"}, "bins", "must be a whole number from 1 to 4294967295, not '0' (BAD_PARAMETER)"),
     ({"range": "2:1"}, "range", "LO is 2"), ({"quantiles": "0.5,x"}, "quantiles", "x"),
     ({"type": "f32", "bins": ""}, "bins", "BAD_"), ({"type": "u64"}, "body", "PARTIAL_SAMPLE"),
     ({"bins": "2000000000"}, "bins", "limit ")])
