@@ -271,10 +271,34 @@ absl::Status CheckAddresses(const Config& config) {
   return add("--metrics-listen", config.metrics_listen);
 }
 
+// That the HTTP port's names and sites are spelled as Host and Origin spell them: others would
+// match no request.
+absl::Status CheckSites(const TransportConfig& t) {
+  const auto parts = [](const std::string& list) -> std::vector<std::string> {
+    return absl::StrSplit(list, absl::ByAnyChar(", \t"), absl::SkipEmpty());
+  };
+  for (const std::string& name : parts(t.http_hosts)) {
+    if (ParseAddress(absl::StrCat(name, ":0")).ok()) continue;
+    return Invalid("--http-host has '", name,
+                   "'; write a name without scheme and port, such as example.org");
+  }
+  for (const std::string& site : parts(t.http_allow_origins)) {
+    const std::pair<std::string, std::string> origin =
+        absl::StrSplit(site, absl::MaxSplits("://", 1));
+    const std::string& host = origin.second;
+    if (site == "null" || ParseAddress(host).ok() || ParseAddress(host + ":0").ok()) continue;
+    return Invalid("--http-allow-origin has '", site,
+                   "'; write scheme, host and port where it has one, and no path: "
+                   "https://example.org or http://example.org:3000");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckConfig(const Config& config) {
   for (auto& [holds, message] : Contradictions(config)) {
     if (holds) return Invalid(message);
   }
+  if (absl::Status status = CheckSites(config.transport); !status.ok()) return status;
   return CheckAddresses(config);
 }
 

@@ -230,6 +230,9 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
       {"--metrics-listen 0.0.0.0:50051", "--metrics-listen 0.0.0.0:50051",
        "--listen 127.0.0.1:50051"},
       {"--listen 127.0.0.1:1 --listen [::]:1", "--listen 127.0.0.1:1", "--listen [::]:1"},
+      {"--http-listen 127.0.0.1:2 --http-host a,b:80", "--http-host has 'b:80'", "without"},
+      {"--http-listen 127.0.0.1:2 --http-allow-origin https://a,https://b/",
+       "--http-allow-origin has 'https://b/'", "no path"},
   };
   for (const auto& c : contradictions) {
     EXPECT_THAT(ErrorOf(Words(c.arguments)), AllOf(HasSubstr(c.first), HasSubstr(c.second)));
@@ -241,6 +244,9 @@ TEST(ParseConfig, LimitsThatJustAgreePass) {
   EXPECT_TRUE(Parse({"--queue-bytes-max", "65MiB"}).ok());
   EXPECT_TRUE(Parse({"--queue-bytes-max", "384MiB", "--bin-count-max", "16777216"}).ok());
   EXPECT_TRUE(Parse({"--drain-delay", "30s"}).ok());
+  EXPECT_TRUE(Parse(Words("--http-listen 127.0.0.1:2 --http-host a,[::2] --http-allow-origin "
+                          "null,https://b,http://[::2]:3"))
+                  .ok());
   EXPECT_TRUE(Parse({"--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}).ok());
   EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());
 }
