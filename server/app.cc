@@ -1,6 +1,7 @@
 #include "server/app.h"
 
 #include <histogram/usable_cores.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -64,6 +65,12 @@ uint32_t ThreadsNeeded(const Config& config) {
   constexpr uint32_t kOthers = 24;  // gRPC's own, and those that ARCHITECTURE.md lists
   const uint32_t lanes = config.backend.cpu_lanes;
   return ReceiveThreads(config.transport) + (lanes > 0 ? lanes : UsableCores()) + kOthers;
+}
+
+// Likewise: a receiving thread without a descriptor to be woken by ends, and nobody would know.
+uint32_t DescriptorsNeeded(const Config& config) {
+  constexpr uint32_t kOthers = 40;  // 36 are open once it serves at one place of each kind
+  return ReceiveThreads(config.transport) + kOthers;
 }
 
 // Half of what may be received: with everything queued there is as much on its way.
@@ -350,6 +357,14 @@ int RunServer(const Config& config) {
                                     " that it needs: raise the limit of processes (ulimit -u, "
                                     "TasksMax of a unit, pids limit of a container), or set "
                                     "--receive-threads and --cpu-lanes lower"));
+  }
+  const int64_t descriptors = sysconf(_SC_OPEN_MAX);  // -1: there is no limit
+  const uint32_t needed = DescriptorsNeeded(config);
+  if (descriptors >= 0 && descriptors < needed) {
+    return CannotStart(absl::StrCat("the system lets this process have ", descriptors,
+                                    " descriptors of the ", needed,
+                                    " that it needs: raise their limit (ulimit -n, LimitNOFILE of "
+                                    "a unit), or set --receive-threads lower"));
   }
   // It stays: a GPU that hangs may still read it when everything else is gone.
   static ReceiveMemory& receive_memory = *new ReceiveMemory(ReceiveMemoryBytes(config));

@@ -57,25 +57,22 @@ def test_ready_behind_certificates_and_tokens_and_on_a_unix_socket(start_server,
     assert "grpc message=" not in server.stderr(), "a probe leaves nothing in the log"
 
 
-def limit_threads(server_bin, flags, threads):
-    """A server that may start so many threads, as a user of its own."""
-    def limit():
-        if os.getuid() == 0:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-        resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
-    return subprocess.run([server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-                           *flags], preexec_fn=limit, env=clean_environment(), cwd="/",
-                          capture_output=True, text=True, timeout=60)
-
-
-@pytest.mark.parametrize("threads", (1, 4, 12))
-def test_too_few_threads_are_a_sentence_and_not_an_abort(server_bin, threads):
+@pytest.mark.parametrize("what, most", [
+    ("threads", 1), ("threads", 4), ("threads", 12), ("descriptors", 18), ("descriptors", 21), ("descriptors", 30)])
+def test_too_few_threads_or_descriptors_are_a_sentence_and_no_abort(server_bin, what, most):
     if os.getuid() != 0:
         pytest.skip("needs root: the limit counts all threads of a user")
-    result = limit_threads(server_bin, (), threads)
+
+    def limit():
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        kind = {"threads": resource.RLIMIT_NPROC, "descriptors": resource.RLIMIT_NOFILE}[what]
+        resource.setrlimit(kind, (most, most))
+    result = subprocess.run([server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"],
+                            preexec_fn=limit, env=clean_environment(), cwd="/",
+                            capture_output=True, text=True, timeout=60)
     assert result.returncode == 1, (result.returncode, result.stderr)
-    assert "cannot start" in result.stderr and "threads" in result.stderr
+    assert "cannot start" in result.stderr and what in result.stderr
 
 
 def test_reflection_has_few_threads(start_server):
