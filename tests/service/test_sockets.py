@@ -195,5 +195,5 @@ def test_streams_cancelled_while_they_wait(start_server, method):
             list(call)
         assert call.code() == grpc.StatusCode.CANCELLED
         wait_idle(server)
-        assert server.metrics().value("histsvc_cancelled_total") >= 1
+        wait_until(lambda: server.metrics().value("histsvc_cancelled_total") >= 1, 60, "a cancelled payload counted")
         still_right(client)

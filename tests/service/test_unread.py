@@ -1,7 +1,6 @@
 """Replies that a client asks for and does not read: bounded, and ended, while others are served."""
 
 import itertools
-import json
 import struct
 
 import grpc
@@ -13,6 +12,7 @@ from harness.http2 import SETTING_INITIAL_WINDOW_SIZE, WINDOW_UPDATE, RawConnect
 from harness.specs import random_bytes
 from harness.typed import typed
 from harness.waiting import wait_until
+from test_log import events
 from test_streams import Feed
 
 MIB = 1 << 20
@@ -66,9 +66,8 @@ def test_unread_replies_are_bounded_and_their_calls_ended(small_server, sanitize
         oracle.check_histogram(client.compute(payload, LARGE).histogram, payload, LARGE)
         if not sanitized:
             assert server.memory_bytes("VmHWM") - before < 150 * MIB
-        [told, *_] = [line for line in map(json.loads, server.stderr().splitlines())
-                      if line["event"] == "ended calls whose clients do not read their replies"]
-        assert told["peer"].startswith("127.0.0.1:")
+        told = wait_until(lambda: events(server, "ended calls whose clients do not read their replies"), 60, "the line")
+        assert told[0]["peer"].startswith("127.0.0.1:")
         for stream in (0, 1):
             honest.socket.sendall(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 8 * MIB)))
         body, how = honest.finish(1)
