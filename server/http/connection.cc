@@ -25,8 +25,6 @@ constexpr HttpFault kExpectation = {417, Code::kInvalidArgument, "EXPECTATION_FA
 constexpr HttpFault kHeadersTooLarge = {431, Code::kResourceExhausted, "HEADERS_TOO_LARGE",
                                         "headers", "headers: more bytes than the limit of "};
 constexpr HttpFault kInternal = {500, Code::kInternal, "INTERNAL", "", "internal error"};
-constexpr HttpFault kNoRoom = {503, Code::kResourceExhausted, "QUEUE_FULL", "",
-                               "bodies and replies take all the memory that they may"};
 constexpr HttpFault kVersion = {505, Code::kUnimplemented, "VERSION_NOT_SUPPORTED", "",
                                 "the port speaks HTTP/1.1"};
 

@@ -40,6 +40,8 @@ inline constexpr HttpFault kTimedOut = {408, absl::StatusCode::kDeadlineExceeded
                                         "", "the request came too slowly"};
 inline constexpr HttpFault kDraining = {503, absl::StatusCode::kUnavailable, "DRAINING", "",
                                         "the server shuts down"};
+inline constexpr HttpFault kNoRoom = {503, absl::StatusCode::kResourceExhausted, "QUEUE_FULL", "",
+                                      "bodies and replies take all the memory that they may"};
 
 class HttpConnection;
 
@@ -139,12 +141,16 @@ class HttpConnection final : public HttpExchange {
     error_code ignored;
     socket_.cancel(ignored);
   }
+  // Gives up the room that it takes. A read that is under way may still write to the body, which
+  // goes with the last handler.
+  void LetGo() {
+    if (body != nullptr) body->held.LetGo(body->held.bytes());
+    held_.LetGo(held_.bytes());
+  }
   void Close() {
     if (state_ == State::kClosed) return;
     state_ = State::kClosed;
-    // A read that is under way may still write to the body, which goes with the last handler.
-    if (body != nullptr) body->held.LetGo(body->held.bytes());
-    held_.LetGo(held_.bytes());
+    LetGo();
     next_ = nullptr;
     timer_.cancel();
     error_code error;

@@ -163,12 +163,13 @@ bool HttpPortServer::MakeRoom(const HttpConnection& wants) {
       HostWithMost(connections_, [](const HttpConnection& each) { return each.held_bytes(); });
   const TimeNs unread_since = Clock::Monotonic().Now() - kUnreadMax;
   for (const auto& each : connections_) {
-    if (each->host() != most || each.get() == &wants) continue;
+    if (each->host() != most || each.get() == &wants || each->held_bytes() == 0) continue;
     const bool receives = each->state() == State::kBody && each->body_bytes() > 0;
-    const bool unread = each->state() == State::kReply && each->held_bytes() > 0 &&
-                        each->replied_at() < unread_since;
+    const bool unread = each->state() == State::kReply && each->replied_at() < unread_since;
     if (!receives && !unread) continue;
-    each->Close();
+    const auto connection = each;
+    if (receives) connection->End(kNoRoom);
+    receives ? connection->LetGo() : connection->Close();
     return true;
   }
   return false;

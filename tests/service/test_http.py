@@ -515,7 +515,7 @@ def test_a_body_that_is_sent_in_drops_arrives(web):
 
 
 def test_memory_of_half_sent_bodies_is_bounded(start_server, sanitized):
-    """Many bodies, all but their last byte: the oldest go, and others are served."""
+    """Many bodies, all but their last byte: the oldest go, are told so and count, and others are served."""
     server = start_server("--http-listen", "127.0.0.1:0", "--payload-bytes-max", "4MiB",
                           "--queue-bytes-max", "16MiB", "--receive-bytes-max", "64MiB")
     head = b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (4 << 20)
@@ -527,5 +527,7 @@ def test_memory_of_half_sent_bodies_is_bounded(start_server, sanitized):
     assert post(server, "", random_bytes(1 << 20))[0] == 200
     if not sanitized:
         wait_until(lambda: server.memory_bytes() < 160 << 20, 10, "less memory")
+    assert held[0].recv(4096).startswith(b"HTTP/1.1 503 ")
+    assert server.metrics().value("histsvc_rejected_total", reason="queue_full") > 0
     for connection in held:
         connection.close()
