@@ -83,8 +83,7 @@ def test_streams_that_fill_the_queue_refuse_no_other_tenant(start_server, token_
 
     # What is queued stays for the batch's delay, so that the queue is full whatever the machine's speed.
     with start_server("--token-file", tokens, "--backend", "cpu", "--inline-bytes-max", 0, "--batch-delay-max", "300ms",
-                      "--queue-bytes-max", 16 * MIB, "--batch-bytes-max", 16 * MIB, "--payload-bytes-max", 2 * MIB,
-                      "--receive-bytes-max", 256 * MIB) as server:
+                      "--queue-bytes-max", 16 * MIB, "--batch-bytes-max", 16 * MIB, "--payload-bytes-max", 2 * MIB) as server:
         with ThreadPoolExecutor(8) as pool:
             streams = [pool.submit(stream, server.address) for _ in range(8)]
             try:
