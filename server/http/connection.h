@@ -40,6 +40,8 @@ inline constexpr HttpFault kTimedOut = {408, absl::StatusCode::kDeadlineExceeded
                                         "", "the request came too slowly"};
 inline constexpr HttpFault kDraining = {503, absl::StatusCode::kUnavailable, "DRAINING", "",
                                         "the server shuts down"};
+inline constexpr HttpFault kCut = {499, absl::StatusCode::kCancelled, "", "",
+                                   "the connection ended before the body did"};
 inline constexpr HttpFault kNoRoom = {503, absl::StatusCode::kResourceExhausted, "QUEUE_FULL", "",
                                       "bodies and replies take all the memory that they may"};
 
@@ -149,6 +151,8 @@ class HttpConnection final : public HttpExchange {
   }
   void Close() {
     if (state_ == State::kClosed) return;
+    // Nobody gets the reply: the handler counts the request.
+    if (state_ == State::kBody && next_ == nullptr) server_.handler().Refuse(kCut, request);
     state_ = State::kClosed;
     LetGo();
     next_ = nullptr;
