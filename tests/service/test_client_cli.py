@@ -451,7 +451,7 @@ def test_bench_counts_right_answers(run, api, options):
     if api == "accumulate" and "--new-ranges" in options:
         run("bench", "--api", api, *options, status=2)
         return
-    done = run("bench", "--api", api, "--duration", "0.5", "--warm-up", 0, "--payload-bytes", "64KiB", *options,
+    done = run("bench", "--api", api, "--duration", "2", "--warm-up", 0, "--payload-bytes", "64KiB", *options,
                "--format", "json")
     result = json.loads(done.stdout)
     assert result["requests"] > 0 and result["verified"] and done.stderr == b""
