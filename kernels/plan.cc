@@ -112,6 +112,8 @@ namespace {
 
 // A position is converted to an integer of 32 bits.
 constexpr double kPositionMax = 0x1p30;
+// Of a guess. Processors multiply by numbers below DBL_MIN ten times as slowly.
+constexpr double kScaleMin = 1e-300;
 
 // --- The guess and its proof
 
@@ -160,9 +162,10 @@ template <typename C>
 Guess ProveGuess(const Bins<C>& bins, const EdgeRule& edges) {
   const double lower = edges.at(0), upper = edges.at(edges.bins);
   const double scale = edges.bins / (upper - lower);
+  Guess best;
+  if (!(scale >= kScaleMin)) return best;
   double from = -lower;
   if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
-  Guess best;
   // An integer is moved by a half. Then samples on edges that are integers keep a distance from
   // them.
   for (const bool moved : {false, true}) {
@@ -236,7 +239,7 @@ Guess BoundGuess(const Bins<C>& bins, const EdgeRule& edges) {
   Guess guess;
   const double lower = edges.at(0), upper = edges.at(edges.bins);
   const double scale = edges.bins / (upper - lower), step = (upper - lower) / edges.bins;
-  if (!(step >= std::numeric_limits<double>::min() && scale >= 1e-300)) return guess;
+  if (!(step >= std::numeric_limits<double>::min() && scale >= kScaleMin)) return guess;
   double from = -lower;
   if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
   guess.scale = scale;

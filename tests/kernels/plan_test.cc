@@ -304,6 +304,11 @@ TEST(PlanProof, UsualPlansOfDoublesComputeTheirEdges) {
   EXPECT_GT(computed, 0U);
 }
 
+// By which processors multiply slowly.
+TEST(PlanProof, NoGuessHasASubnormalScale) {
+  EXPECT_EQ(Plan::Make(*Binning::Edges({{4, 1e308}}), SampleType::kF64)->family(), "key");
+}
+
 // One comparison decides: usual edges are hardly closer together than cells.
 TEST(PlanProof, UsualUnevenEdgesNeedOneStep) {
   struct Edges {
