@@ -247,6 +247,7 @@ Guess BoundGuess(const Bins<C>& bins, const EdgeRule& edges) {
   guess.error =
       std::max(std::fabs(lower), std::fabs(upper)) * scale * 0x1p-48 + edges.slack * scale;
   if (edges.listed != nullptr) guess.error += Unevenness(edges, lower, step) * scale;
+  if constexpr (std::is_same_v<C, float>) guess.error += kFromZero * scale;
   if (!guess.usable() || (std::is_integral_v<C> && sizeof(C) == 8)) return guess;
   if (edges.listed != nullptr || edges.slack > 0) return guess;
   guess.first_edge = lower;
