@@ -101,12 +101,34 @@ def as_array(name: str, a: Any) -> Array:
 
 def _check_whole(a: Any, array: Array) -> None:
     """Refuses integers that numpy has rounded: beside floats it makes them float64."""
-    if array.dtype != np.float64 or not isinstance(a, (list, tuple)):
+    if array.dtype != np.float64 or not is_listed(a):
         return
     if (np.abs(array) >= WHOLE_MAX).any():
         for one in np.array(a, object).flat:
             if isinstance(one, (int, np.integer)) and int(one) != float(one):
                 raise ValueError(f"a: {one} is not a float64, which numpy makes of it here")
+
+
+def is_listed(a: Any) -> bool:
+    """Whether numpy reads the value element by element, as it does lists."""
+    kind: Any = type(a)
+    if not _may_be_listed(kind):
+        return False
+    try:
+        memoryview(a)
+    except TypeError:
+        return True
+    return False
+
+
+@lru_cache(256)
+def _may_be_listed(kind: type) -> bool:
+    """Whether the type has elements and, but for a buffer, no other form for numpy."""
+    forms = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__",
+             "__cuda_array_interface__")  # fmt: skip
+    has_elements = hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
+    others = (str, range, dict, np.generic)  # integers alone, or none
+    return has_elements and not issubclass(kind, others) and not any(hasattr(kind, f) for f in forms)
 
 
 def _are_numbers(array: Array) -> bool:
@@ -176,10 +198,10 @@ def unmasked(a: Any, rows: bool) -> Any:
 def check_bare(name: str, value: Any, depth: int = 64) -> None:
     """Refuses an array that means more than its numbers, and a sequence of such values. numpy's
     arrays have at most `depth` dimensions."""
-    kinds: set[Any] = set(map(type, value)) if isinstance(value, (list, tuple)) else set()
-    if depth > 0 and any(issubclass(kind, (list, tuple)) for kind in kinds):
+    kinds: set[Any] = set(map(type, value)) if is_listed(value) else set()
+    if depth > 0 and any(map(_may_be_listed, kinds)):
         for one in value:
-            if isinstance(one, (list, tuple)):
+            if is_listed(one):
                 check_bare(name, one, depth - 1)
     for kind in (type(value), *kinds):
         if issubclass(kind, np.ma.MaskedArray):

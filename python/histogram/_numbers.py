@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import WHOLE_MAX, Array, as_array, check_bare, resolved
+from ._arrays import WHOLE_MAX, Array, as_array, check_bare, is_listed, resolved
 
 
 def edges_of(name: str, given: Any) -> Array:
@@ -16,7 +16,7 @@ def edges_of(name: str, given: Any) -> Array:
     edges = as_array(name, given)
     if edges.dtype.isbuiltin == 2:  # of ml_dtypes
         return edges.astype(np.float32)
-    listed = isinstance(given, (list, tuple)) and edges.dtype.kind == "f"
+    listed = edges.dtype.kind == "f" and is_listed(given)
     if listed or edges.dtype == object:
         for edge in np.array(given, object).flat:
             if type(edge) is not float:

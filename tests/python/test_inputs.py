@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from collections import UserList, deque
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
@@ -71,7 +72,7 @@ def test_refused(a, message, monkeypatch):
 
 @pytest.mark.parametrize("a", [
     [2**53 + 1, 0.5], ([0.5, 1], [np.int64(2**53 + 1), 1]), [np.uint64(2**53 + 1), np.int64(-1)],
-    [np.array([2**53 + 1]), np.array([np.nan])], [2**63 + 1, -1]], ids=str)
+    [np.array([2**53 + 1]), np.array([np.nan])], [2**63 + 1, -1], deque([2**53 + 1, 0.5])], ids=str)
 def test_integers_that_numpy_rounds_beside_floats_are_refused(a):
     with pytest.raises(ValueError, match=r"a: \d+ is not a float64"):
         histogram.count(a, [0, 1, 2])
@@ -108,7 +109,7 @@ def test_ends_of_a_range_are_exact():
 
 @pytest.mark.parametrize("edges", [
     [0.5, np.int64(2**53 + 1)], [np.array(0.5), np.array(2**53 + 1)], [Fraction(1, 3), 4], [Decimal("0.1"), 4],
-    np.array([Fraction(1, 3), Fraction(4)]), [0, 10**400],
+    np.array([Fraction(1, 3), Fraction(4)]), [0, 10**400], UserList([0.5, 2**53 + 1]),
 ], ids=str)
 def test_edges_that_are_not_doubles_are_refused(edges):
     with pytest.raises(ValueError, match=r"bins: edge .+ is not a float64"):
@@ -259,7 +260,8 @@ def test_masked_arrays():
             histogram.count(a, 3, (0, 3), **rows)
     assert histogram.count(np.ma.masked_array([[1, 2]]), 2, (0, 4), axis=1).counts().tolist() == [[1, 1]]
     odd = np.ma.masked_array([1.0, 2, 3], [0, 1, 0])
-    for arguments in (([1], odd), ([1], 3, odd), ([odd, odd], 3, (0, 4)), ([1], 3, (0, odd))):
+    for arguments in (([1], odd), ([1], 3, odd), ([odd, odd], 3, (0, 4)), ([deque([odd])], 3, (0, 4)),
+                      ([1], 3, (0, odd))):
         with pytest.raises(TypeError, match="a masked array"):
             histogram.count(*arguments)
     with pytest.raises(TypeError, match="^q: a masked array"):
