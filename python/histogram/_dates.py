@@ -51,9 +51,16 @@ def between_edges(a: Array, bins: Any) -> tuple[Array, int, Array, Array]:
     edges = np.array(bins)
     if edges.dtype.kind != a.dtype.kind:
         raise TypeError(f"bins: edges of type {edges.dtype}; samples of type {a.dtype} take theirs")
-    ends = edges.astype(a.dtype.newbyteorder("="))
-    if not (ends == edges).all():
-        raise ValueError(f"bins: type {edges.dtype}; must be whole in {a.dtype}, and no NaT")
+    try:
+        ends = edges.astype(a.dtype.newbyteorder("="))
+        # A date outside of the range of the samples' unit becomes another one, which equals it.
+        same = (ends == edges).all() and (ends.astype(edges.dtype) == edges).all()
+    except OverflowError:
+        same = False
+    if not same:
+        raise ValueError(
+            f"bins: type {edges.dtype}; must be whole in {a.dtype}, and no NaT, and within its range"
+        )
     samples, nulls = integers(a)
     whole = ends.view(np.int64)
     if not _are_doubles(whole):

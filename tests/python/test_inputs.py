@@ -315,6 +315,8 @@ def test_edges_of_dates_that_lie_far_apart():
     ([0, 1], "bins: edges of type int64; samples of type datetime64.D. take theirs"),
     (np.array(["2020-01-01T05", "2021-01-01T00"], "M8[h]"), "whole in datetime64.D., and no NaT"),
     (np.array(["2020-01-01", "NaT"], "M8[D]"), "no NaT"),
+    # In days the last overflows, to a day after the first.
+    (np.array([0, 50_506_000_000_000_000], "M8[Y]"), "within its range"),
     (np.array([-2**62, 2**62 - 1], "M8[D]"), "at most 2..53 units apart"),
 ])
 def test_edges_that_dates_do_not_take(bins, message):
