@@ -120,9 +120,12 @@ def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:
         if number is not None:
             return (np.float32 if a.dtype == np.float32 else np.float64)(number)
     middle = np.atleast_1d(quantile(a, 0.5, method="_middle", **options))
-    if middle.dtype.kind == "M":  # which numpy does not add
+    if middle.dtype.kind in "mM":  # numpy does not add dates, and sums of durations overflow
         low, high = middle[[0, -1]].view(np.int64)
-        found = np.asarray((low & high) + ((low ^ high) >> 1)).view(middle.dtype)[()]
+        mean = (low & high) + ((low ^ high) >> 1)
+        if middle.dtype.kind == "m" and mean < 0:  # numpy rounds durations toward 0
+            mean += (low ^ high) & 1
+        found = np.asarray(mean).view(middle.dtype)[()]
     else:
         found = _native.in_float_mode(np.mean, middle, 0)
     if keepdims:

@@ -1,5 +1,7 @@
 """quantile() equals numpy.quantile to the last bit."""
 
+from fractions import Fraction
+
 import histogram
 import ml_dtypes
 import numpy as np
@@ -135,6 +137,8 @@ def test_medians_of_rows_and_dates():
     assert np.isnat(histogram.median(np.array(["NaT", "2020-01-01"], "M8[D]")))
     far = np.array(["1677-10-01", "2262-01-01"], "M8[ns]")
     assert histogram.median(far) == np.datetime64("1969-11-16T12")
+    for ends in ([-1, -2], [1, 2], [-5, 2], [2**63 - 3, 2**63 - 1], [2 - 2**63, 3 - 2**63]):
+        assert histogram.median(np.array(ends, "m8[s]")) == np.timedelta64(int(Fraction(sum(ends), 2)), "s")
     with pytest.raises(ValueError, match="^a: type datetime64.ns.; neighbours lie more than 2..63 units apart"):
         histogram.quantile(far, 0.5)
 
