@@ -350,7 +350,7 @@ def _wide_edges(seen: Array, bins: Any, range: Any) -> Array | None:
         with np.errstate(over="ignore"):
             ends = np.array([first, last], dtype)
         number = operator.index(bins)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         overflows = dtype.kind == "f" and ends[1] - ends[0] == np.inf and np.isfinite(ends).all()

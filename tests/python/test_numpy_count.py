@@ -218,12 +218,13 @@ def test_axis_of_many_rows_and_of_none():
     ({"threads": "2"}, "threads: '2'; must be a whole number"), ({"axis": "x"}, "axis: 'x'; must be a whole"),
     ({"windows": (1, 2, 3)}, r"windows: \(1, 2, 3\); must be a size, or \(size, step\)"),
     ({"range": (4, -4)}, r"range: \(4, -4\); max must be larger"), ({"range": 5}, "range: 5; "),
+    ({"a": b"1", "range": (2**53, 2**53)}, r"range: \(9007199254740992, .*Too many bins for data range"),
     ({"weights": [1, 2, 3]}, "no argument 'weights': .*numpy.histogram"), ({"colour": 1}, "no argument 'colour'$"),
     ({"density": True, "on_device": True}, "density: True; is not combined with on_device"),
 ])
 def test_bad_arguments(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        histogram.count(np.ones(3), **arguments)
+        histogram.count(**{"a": np.ones(3), **arguments})
 
 
 def test_density():
