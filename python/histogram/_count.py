@@ -169,6 +169,8 @@ def count(
                       threads=threads, server=server, **others)  # fmt: skip
             return h.density(), h.edges
         check_others("count", others)
+    if type(bins) is not int and isinstance(bins, np.integer):
+        bins = int(bins)
     one_row = axis is None and channels is None and windows is None
     number = 0 if threads is None else _threads(threads)
     plain = one_row and server is None and not on_device

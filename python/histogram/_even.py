@@ -82,6 +82,8 @@ def plan(
 ) -> tuple[LaterEdges, int, _native.Plan] | None:
     """The edges of numpy.histogram_bin_edges(samples, bins, range), the number of bins, and the
     plan. None: ask numpy, since the edges are of other types, or there is an error."""
+    if type(bins) is not int:
+        return None  # before all samples are looked at for their ends
     dtype = _F32 if kind == "bf16" else samples.dtype
     ends = _ends(samples, kind, dtype) if range is None else plain_ends(range)
     numbers = numbers_of(ends, bins, dtype)
