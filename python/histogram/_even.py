@@ -143,8 +143,8 @@ def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | No
     extent = _native.extent(samples, kind)
     if extent is None or not extent[2]:
         return None
-    least, greatest, _ = extent
-    if greatest == 0 and kind != "bf16":  # numpy's may be -0.0
+    least, greatest, _, negative_zero = extent
+    if negative_zero and kind != "bf16":  # numpy's greatest may be -0.0
         return samples.min(), samples.max()
     if max(-least, greatest) >= WHOLE_MAX and dtype.kind != "f":
         return None

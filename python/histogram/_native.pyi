@@ -89,7 +89,9 @@ def count_own_ranges(
     step: int = 0,
     channels: int = 1,
 ) -> None: ...
-def extent(samples: npt.NDArray[Any], type: str) -> tuple[float, float, bool] | None: ...
+def extent(
+    samples: npt.NDArray[Any], type: str
+) -> tuple[float, float, bool, bool] | None: ...
 def in_float_mode(function: Callable[..., _Result], *arguments: Any) -> _Result:
     """Calls the function in the library's floating-point mode, which keeps subnormal numbers."""
 

@@ -382,6 +382,6 @@ def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:
     if kind == "f16" and not isinstance(bins, str) and samples.flags.c_contiguous:
         # numpy takes a hundred times as long to find the least and the greatest.
         extent = _native.extent(samples, kind) if samples.dtype.isnative else None
-        if extent is not None and extent[2] and extent[1]:  # numpy's zero may be -0.0
+        if extent is not None and extent[2] and not extent[3]:  # numpy's zero may be -0.0
             return np.array(extent[:2], dtype)
     return samples

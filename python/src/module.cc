@@ -232,7 +232,8 @@ void OrderStatisticsOfRows(const nb::handle& samples, std::string_view type_name
   });
 }
 
-// (least, greatest, whether all are finite), or None where none is.
+// (least, greatest, whether all are finite, whether the greatest is 0 and a sample -0.0), or None
+// where none is finite.
 nb::object ExtentOf(const nb::handle& samples, std::string_view type_name) {
   const SampleType type = TypeNamed(type_name);
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
@@ -241,7 +242,7 @@ nb::object ExtentOf(const nb::handle& samples, std::string_view type_name) {
   std::optional<Extent> extent;
   Unlocked(from->size(), [&] { extent = FindExtent(from->bytes(), type); });
   if (!extent.has_value()) return nb::none();
-  return nb::make_tuple(extent->least, extent->greatest, extent->finite);
+  return nb::make_tuple(extent->least, extent->greatest, extent->finite, extent->negative_zero);
 }
 
 // The bits of bf16 samples as numpy takes them; the memory stays the producer's.
