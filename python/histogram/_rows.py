@@ -69,6 +69,18 @@ class Stretches:
         """The last arguments of Plan.count_rows."""
         return self.window or 0, self.step, self.channels or 1
 
+    def blocks(self, flat: Array, rows: int, most: int) -> Iterator[tuple[Array, slice]]:
+        """The samples of some of the rows after the other, at most so many if a stretch has no
+        more, and the rows' numbers."""
+        channels = self.channels or 1
+        window = self.window or flat.size // channels
+        every = (self.step or window) * channels
+        many = max(1, most // channels)
+        for first in range(0, rows // channels, many):
+            last = min(rows // channels, first + many)
+            end = (last - 1) * every + window * channels
+            yield flat[first * every : end], slice(first * channels, last * channels)
+
     def row(self, flat: Array, row: int) -> Array:
         """The samples of a row, contiguous."""
         stretch, channel = divmod(row, self.channels or 1)
@@ -174,13 +186,10 @@ def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Hi
     filled = Filled(samples, cut, rule.bins)
     for flat, part, rows in filled.parts(type(rule.plan) is _native.Plan):
         counts, outside = filled.counts[rows], filled.outside[rows]
-        if rule.plan is not None:
-            rule.plan.count_rows(flat, counts, outside, threads, *part.numbers())
-            continue
-        for row in range(len(counts)):
-            found = rule.count(part.row(flat, row), threads)
-            assert found is not None
-            counts[row], outside[row] = found[0], found[1:]
+        # Only rules without a plan of their own take memory that grows with the counts.
+        most = len(counts) if rule.plan is not None else _ROWS_BYTES // (8 * rule.bins)
+        for its, block in part.blocks(flat, len(counts), most):
+            rule.count_rows(its, counts[block], outside[block], threads, *part.numbers())
     return filled.histogram(rule.edges)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import reprlib
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -101,7 +102,7 @@ class Rule:
     plan. Any other rule finds the number of samples below each edge, and subtracts.
     """
 
-    __slots__ = ("_any_layout", "_below_top", "_exact", "_kept", "_plans", "bins", "edges", "plan")
+    __slots__ = ("_any_layout", "_below_top", "_index", "_kept", "_plans", "bins", "edges", "plan")
 
     def __init__(self, edges: Array, kind: str, place: Place = THIS_PROCESS) -> None:
         exact = _in_doubles(edges)
@@ -119,8 +120,8 @@ class Rule:
             kept = np.array([-_FLOAT_MAX, *beside])
         bins_max = place.bins_max
         self._any_layout = place.takes_any_layout
-        self._exact = exact
         self._kept = kept
+        self._index = _index_of(exact, kept)
         self._plans = [
             place.plan(kept[first : first + bins_max + 1], kind)
             for first in range(0, len(kept) - 1, bins_max)
@@ -156,44 +157,81 @@ class Rule:
         return self._count_in_parts(samples, threads)
 
     def _count_in_parts(self, samples: Any, threads: int) -> tuple[Counts, int, int, int]:
-        # The number of samples below each kept edge; at its end, those up to the last kept edge.
-        parts: list[Counts] = []
-        top = above = nan = 0
+        def count(plan: Plan) -> tuple[Counts, Counts]:
+            found = plan.count(samples, threads)
+            assert found is not None
+            return np.frombuffer(found[0], np.int64, plan.bin_count), np.array(found[1:])
+
+        counts, outside = self._from_parts(count, np.array([samples.size]))
+        below, above, nan = outside.tolist()
+        return counts, below, above, nan
+
+    def count_rows(
+        self, samples: Array, counts: Counts, outside: Counts, threads: int, *cut: int
+    ) -> None:
+        """As Plan.count_rows."""
+        if self.plan is not None:
+            self.plan.count_rows(samples, counts, outside, threads, *cut)
+            return
+        rows = len(counts)
+
+        def count(plan: Plan) -> tuple[Counts, Counts]:
+            found = np.empty((rows, plan.bin_count), np.int64), np.empty((rows, 3), np.int64)
+            plan.count_rows(samples, *found, threads, *cut)
+            return found
+
+        counts[:], outside[:] = self._from_parts(count, None)
+
+    def _from_parts(
+        self, count: Callable[[Plan], tuple[Counts, Counts]], size: Counts | None
+    ) -> tuple[Counts, Counts]:
+        """The counts, and below, above and NaN, in the last axis, from what `count` counts by each
+        plan. `size`: the number of samples, if it is known before."""
+
+        def part(plan: Plan) -> tuple[Counts, Counts]:
+            nonlocal size
+            counts, outside = count(plan)
+            found = counts.sum(-1, keepdims=True) + outside.sum(-1, keepdims=True)
+            size = found if size is None else size
+            if (found != size).any():
+                raise RuntimeError(f"counts add up to {found.sum()}, not to {size.sum()} samples")
+            return counts, outside
+
+        # The number of samples below each kept edge.
+        less: list[Counts] = []
         for plan in self._plans:
-            counts, below, above, nan = _count_plan(plan, samples, threads)
-            parts.append(below + np.cumsum(counts) - counts)
-        up_to_top = samples.size - above - nan
+            counts, outside = part(plan)
+            less.append(outside[..., :1] + counts.cumsum(-1) - counts)
+        assert size is not None
+        above, nan = outside[..., 1:2], outside[..., 2:]
+        numbers = size - nan
+        top = zero = np.zeros_like(nan)
         if self._below_top is not None:
-            counts, below, beyond, _ = _count_plan(self._below_top, samples, threads)
-            top = below if self._kept[-1] < _FLOAT_MAX else samples.size - beyond - nan
-        less = np.concatenate([*parts, [top, up_to_top]])
-        exact = self._exact
-        at = np.searchsorted(self._kept, exact)
-        lower = less[np.where(exact == np.inf, len(self._kept), at)]
-        lower[exact == -np.inf] = 0
-        below = int(lower[0])
-        last = exact[-1]
-        if last == np.inf:
-            lower[-1] = samples.size - nan
-        elif last == self._kept[-1]:
-            lower[-1] = up_to_top
-        else:  # it is the least float64
-            lower[-1] = less[at[-1] + 1]
-        counts = np.diff(lower)
-        if below < 0 or (counts < 0).any() or lower[-1] > samples.size - nan:
-            raise RuntimeError(f"the counts of {samples.size} samples differ from pass to pass")
-        return counts, below, int(samples.size - nan - lower[-1]), nan
+            _, outside = part(self._below_top)
+            is_below = self._kept[-1] < _FLOAT_MAX
+            top = outside[..., :1] if is_below else numbers - outside[..., 1:2]
+        lower = np.concatenate([*less, top, numbers - above, numbers, zero], -1)[..., self._index]
+        counts = lower[..., 1:] - lower[..., :-1]
+        outside = np.concatenate([lower[..., :1], numbers - lower[..., -1:], nan], -1)
+        if counts.min(initial=0) < 0 or outside.min(initial=0) < 0:
+            raise RuntimeError(f"the counts of {size.sum()} samples differ from pass to pass")
+        return counts, outside
 
 
-def _count_plan(plan: Plan, samples: Any, threads: int) -> tuple[Counts, int, int, int]:
-    """The counts of a plan, below, above and NaN."""
-    found = plan.count(samples, threads)
-    assert found is not None
-    counts = np.frombuffer(found[0], np.int64, plan.bin_count)
-    total = int(counts.sum()) + sum(found[1:])
-    if total != samples.size:
-        raise RuntimeError(f"counts add up to {total}, not to {samples.size} samples")
-    return counts, found[1], found[2], found[3]
+def _index_of(exact: npt.NDArray[np.float64], kept: npt.NDArray[np.float64]) -> Counts:
+    """Where each edge finds the number of samples below it, the last one that up to it, among those
+    below each kept edge, up to the last kept one, of all numbers, and 0."""
+    edges = len(kept)
+    index = np.searchsorted(kept, exact)
+    index[exact == np.inf] = edges
+    index[exact == -np.inf] = edges + 2
+    if exact[-1] == np.inf:
+        index[-1] = edges + 1
+    elif exact[-1] == kept[-1]:
+        index[-1] = edges
+    else:  # it is the least float64
+        index[-1] += 1
+    return index
 
 
 def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
