@@ -301,8 +301,7 @@ class Histogram:
         rows = self._counts.reshape(-1, self._counts.shape[-1])
         edges = self._edges.reshape(-1, self._edges.shape[-1])
         edges = np.broadcast_to(edges, (len(rows), edges.shape[1]))
-        pairs = zip(rows, edges, strict=True)
-        found = np.array([_quantiles(*pair, shares.ravel()) for pair in pairs])
+        found = _quantiles(rows, edges, shares.ravel())
         return found.reshape(self._counts.shape[:-1] + shares.shape)[()]
 
     def median(self) -> Any:
@@ -436,16 +435,19 @@ def _whole(name: str, values: Any) -> Counts:
 
 
 def _quantiles(counts: Counts, edges: npt.NDArray[Any], shares: Floats) -> Floats:
-    filled = np.flatnonzero(counts)
-    if len(filled) == 0:
-        return np.full(shares.shape, np.nan)
-    up_to = np.cumsum(counts[filled])
-    wanted = shares * up_to[-1]
-    at = np.minimum(np.searchsorted(up_to, wanted), len(filled) - 1)
-    bins = filled[at]
-    low, high = edges[bins].astype(np.float64), edges[bins + 1].astype(np.float64)
-    part = (wanted - (up_to[at] - counts[bins])) / counts[bins]
-    with np.errstate(invalid="ignore", over="ignore"):  # an edge or a width may be infinite
+    """A row of quantiles for each row of counts and edges."""
+    up_to = np.cumsum(counts, axis=-1)
+    wanted = shares * up_to[:, -1:]
+    at = np.array([np.searchsorted(*pair) for pair in zip(up_to, wanted, strict=True)], np.intp)
+    # Bins before the first sample hold none, and reach 0.
+    at = np.maximum(at.reshape(wanted.shape), (counts > 0).argmax(axis=-1)[:, None])
+    row = np.arange(len(counts))[:, None]
+    low, high = edges[row, at].astype(np.float64), edges[row, at + 1].astype(np.float64)
+    held = counts[row, at]
+    before = up_to[row, at] - held
+    # An edge or a width may be infinite, and a row without samples.
+    with np.errstate(invalid="ignore", over="ignore"):
+        part = (wanted - before) / held
         # The second form gives the upper edge exactly.
         found = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
         return np.where(np.isfinite(high - low), found, np.nan)
