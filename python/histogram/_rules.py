@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import reprlib
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -14,6 +12,7 @@ import numpy.typing as npt
 from . import _even, _native
 from ._arrays import TYPES, Array, as_array, check_bare, is_plain, resolved
 from ._numbers import edges_of, ends_of, inexact
+from ._numpy_edges import move_outward, numpy_edges
 from ._result import Edges, fixed
 
 Counts = npt.NDArray[np.int64]
@@ -331,9 +330,9 @@ def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> R
         edges = edges_of("bins", bins)
         return _between(edges, kind, place)
     seen = _for_edges(samples, kind, bins, range)
-    edges = _numpy_edges(seen, bins, range)
+    edges = numpy_edges(seen, bins, range)
     if range is None and kind in ("i64", "u64") and seen.size:
-        _move_outward(edges, int(seen.min()), int(seen.max()))
+        move_outward(edges, int(seen.min()), int(seen.max()))
     return _made(edges, kind, place)
 
 
@@ -347,55 +346,6 @@ def _between(edges: Array, kind: str, place: Place) -> Rule:
         rule = _made(edges, kind, place)
         remember(key, rule)
     return rule
-
-
-def _move_outward(edges: Array, least: int, greatest: int) -> None:
-    """Moves the first and the last edge to where they hold all samples. numpy rounds the least and
-    the greatest integer to float64. Python compares them exactly."""
-    while least < float(edges[0]):
-        edges[0] = np.nextafter(edges[0], -np.inf)
-    while greatest > float(edges[-1]):
-        edges[-1] = np.nextafter(edges[-1], np.inf)
-
-
-def _numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
-    """numpy's edges. An error also names bins and range."""
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            edges = np.histogram_bin_edges(seen, bins, range)
-            if np.isfinite(edges).all():
-                return edges
-            raise ValueError("the edges are not finite")
-    except (IndexError, MemoryError, OverflowError, TypeError, ValueError) as error:
-        wide = _wide_edges(seen, bins, range) if isinstance(error, ValueError) else None
-        if wide is not None:
-            return wide
-        # Their subclasses in numpy take other arguments than a text.
-        kinds = [k for k in (MemoryError, TypeError) if isinstance(error, k)]
-        kind = kinds[0] if kinds else ValueError
-        told = f"bins: {reprlib.repr(bins)}, range: {reprlib.repr(range)}; {error}"
-    raise kind(told)
-
-
-def _wide_edges(seen: Array, bins: Any, range: Any) -> Array | None:
-    """Even edges between ends whose distance overflows, which numpy does not make; None if it does
-    not overflow."""
-    if isinstance(bins, str) or not np.size(seen) and range is None:
-        return None
-    try:
-        first, last = (seen.min(), seen.max()) if range is None else range
-        dtype = np.result_type(first, last, seen)
-        with np.errstate(over="ignore"):
-            ends = np.array([first, last], dtype)
-        number = operator.index(bins)
-    except (OverflowError, TypeError, ValueError):
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        overflows = dtype.kind == "f" and ends[1] - ends[0] == np.inf and np.isfinite(ends).all()
-    if not overflows or number < 1:
-        return None
-    edges = (np.linspace(float(ends[0]) / 2, float(ends[1]) / 2, number + 1) * 2).astype(dtype)
-    return edges if (edges[:-1] < edges[1:]).all() else None
 
 
 def _made(edges: Array, kind: str, place: Place) -> Rule:
