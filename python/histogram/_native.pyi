@@ -62,13 +62,6 @@ def median(samples: npt.NDArray[Any], type: str, threads: int) -> float | None: 
 def order_statistics(
     samples: npt.NDArray[Any],
     type: str,
-    ranks: npt.NDArray[np.int64],
-    out: npt.NDArray[Any],
-    threads: int,
-) -> None: ...
-def order_statistics_of_rows(
-    samples: npt.NDArray[Any],
-    type: str,
     length: int,
     ranks: npt.NDArray[np.int64],
     out: npt.NDArray[Any],

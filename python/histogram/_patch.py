@@ -163,7 +163,7 @@ def _at_ranks(a: Array, ranks: Array) -> Array:
     wanted = np.array(sorted({*ranks.tolist(), a.size - 1}), np.int64)  # NaN has the greatest rank
     values = np.empty(len(wanted), a.dtype)
     samples = a if is_plain(a) else in_order(a)
-    _native.order_statistics(samples, TYPES[a.dtype], wanted, values, 0)
+    _native.order_statistics(samples, TYPES[a.dtype], a.size, wanted, values, 0)
     if a.dtype.kind == "f":
         if not np.isfinite(values).all():
             raise _Numpys

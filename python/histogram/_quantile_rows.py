@@ -38,7 +38,7 @@ class RowSamples:
             whole = done == 0 and end == found.shape[1]
             out = found if whole else np.empty((len(ranks), end - done), self.dtype)
             if self._place is THIS_PROCESS:
-                _native.order_statistics_of_rows(block, self._kind, self.size, ranks, out, threads)
+                _native.order_statistics(block, self._kind, self.size, ranks, out, threads)
             else:
                 from ._remote_quantile import order_statistics_of_rows  # only if it is needed
 

@@ -87,7 +87,11 @@ class ThisProcess:
             raise ValueError("bins: the edges do not increase")
         return plan
 
-    order_statistics = staticmethod(_native.order_statistics)
+    @staticmethod
+    def order_statistics(
+        samples: Array, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
+    ) -> None:
+        _native.order_statistics(samples, kind, samples.size, ranks, out, threads)
 
 
 THIS_PROCESS = ThisProcess()

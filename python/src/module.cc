@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -26,11 +25,12 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "kernels/float_mode.h"
-#include "kernels/order_statistics.h"
+#include "kernels/linspace.h"
 #include "kernels/plan_data.h"
 #include "kernels/plan_in_use.h"
 #include "kernels/row_ranks.h"
@@ -38,7 +38,6 @@
 #include "python/src/buffer.h"
 #include "python/src/counting.h"
 #include "python/src/even_counter.h"
-#include "python/src/own_ranges.h"
 #include "python/src/quantiles.h"
 
 namespace histogram::python {
@@ -150,7 +149,38 @@ void CountSampleRows(PlanInUse& in_use, const nb::handle& samples, const nb::han
   });
 }
 
-// The same over each row's own range, with a row of edges for each (PlanOver).
+// Up to here doubles hold all integers.
+constexpr double kWholeMax = 0x1p53;
+
+// The plan of a row with this extent and so many samples. Writes its edges, which are numpy's: as
+// floats for types of floats of up to 32 bits, else as doubles. nullopt, and a first edge that is
+// NaN, where numpy has to make them.
+template <typename Edge>
+std::optional<Plan> PlanOver(const std::optional<Extent>& extent, SampleType type, uint64_t samples,
+                             std::span<Edge> edges) {
+  const internal::FloatMode mode;
+  edges[0] = std::numeric_limits<Edge>::quiet_NaN();
+  if (!extent.has_value() || !extent->finite) return std::nullopt;
+  double first = extent->least, last = extent->greatest;
+  // A last edge of 0 would be 0.0 or -0.0, as numpy's order of comparisons has it.
+  if (last == 0 && extent->negative_zero) return std::nullopt;
+  if (KindOf(type) != SampleKind::kFloat && std::max(-first, last) > kWholeMax) return std::nullopt;
+  SampleType its = std::is_same_v<Edge, float> ? SampleType::kF32 : SampleType::kF64;
+  if (type == SampleType::kF16) its = type;
+  if (first == last) {
+    first = internal::RoundedTo(its, first - 0.5);
+    last = internal::RoundedTo(its, last + 0.5);
+  }
+  const Result<Binning> binning =
+      Binning::EvenIn({its, its}, static_cast<uint32_t>(edges.size() - 1), first, last, kNoLimit);
+  if (!binning.ok()) return std::nullopt;
+  binning->ComputeEdges(edges);
+  // Callers read the counters below, above and NaN; a plan of bytes has none.
+  const Result<Plan> direct = Plan::Direct(*binning, type);
+  return direct->TablesPay(samples) ? *Plan::Make(*binning, type) : *direct;
+}
+
+// As CountSampleRows, over each row's own range, with a row of edges for each (PlanOver).
 void CountOwnRanges(const nb::handle& samples, std::string_view type_name, uint32_t bins,
                     const nb::handle& counts, const nb::handle& outside, const nb::handle& edges,
                     uint32_t threads, uint64_t window, uint64_t step, uint32_t channels) {
@@ -179,35 +209,10 @@ void CountOwnRanges(const nb::handle& samples, std::string_view type_name, uint3
   return narrow ? count(edges_buffer.as<float>()) : count(edges_buffer.as<double>());
 }
 
-// Writes the samples at the ranks (int64, ascending) to `out`, an array of the samples' type.
-void OrderStatistics(const nb::handle& samples, std::string_view type_name, const nb::handle& ranks,
-                     const nb::handle& out, uint32_t threads) {
-  const SampleType type = TypeNamed(type_name);
-  const std::optional<Buffer> from = Buffer::Contiguous(samples);
-  if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
-  const std::optional<Buffer> at = Buffer::Contiguous(ranks);
-  if (!at.has_value()) throw nb::value_error("ranks: must be contiguous");
-  const Buffer to = Buffer::Writable(out);
-  CheckWhole(from->size(), type);
-  const size_t size = SampleBytes(type);
-  const std::span<const uint64_t> wanted = at->as<const uint64_t>();
-  if (!std::is_sorted(wanted.begin(), wanted.end()) ||
-      (!wanted.empty() && wanted.back() >= from->size() / size)) {
-    throw nb::value_error("ranks: must ascend, and be less than the number of samples");
-  }
-  if (to.size() != wanted.size() * size) throw nb::value_error("out: must have a place a rank");
-  std::vector<uint64_t> keys;
-  Unlocked(from->size(),
-           [&] { keys = internal::KeysAtRanks(from->bytes(), type, wanted, threads); });
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const uint64_t bits = internal::BitsOfKey(keys[i], type);
-    std::memcpy(to.as<std::byte>().data() + i * size, &bits, size);
-  }
-}
-
-// The same of each row of `length` samples. `out` has a row of results for each rank.
-void OrderStatisticsOfRows(const nb::handle& samples, std::string_view type_name, size_t length,
-                           const nb::handle& ranks, const nb::handle& out, uint32_t threads) {
+// Of each row of `length` samples writes those at the ranks (int64, ascending) to `out`, an array
+// of the samples' type with a row of results for each rank.
+void OrderStatistics(const nb::handle& samples, std::string_view type_name, size_t length,
+                     const nb::handle& ranks, const nb::handle& out, uint32_t threads) {
   const SampleType type = TypeNamed(type_name);
   const size_t size = SampleBytes(type);
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
@@ -362,10 +367,7 @@ NB_MODULE(_native, module) {
              nb::arg("weak"), nb::arg("threads"));
   module.def("median", &Median, nb::arg("samples"), nb::arg("type"), nb::arg("threads"));
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
-             nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
-  module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),
-             nb::arg("type"), nb::arg("length"), nb::arg("ranks"), nb::arg("out"),
-             nb::arg("threads"));
+             nb::arg("length"), nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("even_edges", &EvenEdges, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
              nb::arg("arithmetic"), nb::arg("edge_type"));
   module.def("count_own_ranges", &CountOwnRanges, nb::arg("samples"), nb::arg("type"),

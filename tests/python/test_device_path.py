@@ -189,7 +189,7 @@ class HostPlugin:
         dtype = DTYPES[kind.decode()]
         found = memory(out, rows * rank_count, dtype).reshape(rows, rank_count)
         for row, to in zip(memory(samples, rows * count, dtype).reshape(rows, count), found):
-            _native.order_statistics(row, kind.decode(), memory(ranks, rank_count, np.int64), to, 1)
+            _native.order_statistics(row, kind.decode(), count, memory(ranks, rank_count, np.int64), to, 1)
         return 0
 
 
