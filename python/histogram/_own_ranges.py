@@ -41,8 +41,6 @@ def count(
 def _count_on_server(
     client: Any, kind: str, bins: int, samples: Array, filled: _rows.Filled
 ) -> Histogram:
-    from ._remote_ranges import RemoteRanges  # loads gRPC
-
     if kind in ("f16", "bf16", "f32"):
         raise ValueError(
             f"range: 'rows'; a server's edges are float64s, and those of rows of {kind} are not; "
@@ -50,7 +48,7 @@ def _count_on_server(
         )
     # The least and the greatest edge of each row.
     ends = np.broadcast_to([[0.0], [1.0]], (2, len(filled.counts))).copy()
-    plan = RemoteRanges(client, bins, kind, ends)
+    plan = client.plan(bins, kind)
     for flat, part, rows in filled.parts(in_place=False):
         plan.ends = ends[:, rows]
         plan.count_rows(flat, filled.counts[rows], filled.outside[rows], 0, *part.numbers())

@@ -172,7 +172,8 @@ class Client:
     def bins_max(self) -> int:
         return min(self.limits.bins, (self.limits.spec_bytes - _SPEC_OTHER_BYTES) // 8)
 
-    def plan(self, edges: npt.NDArray[np.float64], kind: str) -> RemotePlan:
+    def plan(self, edges: npt.NDArray[np.float64] | int, kind: str) -> RemotePlan:
+        """The plan of these edges, or of so many bins over each row's own range."""
         return RemotePlan(self, edges, kind)
 
     def order_statistics(
@@ -299,13 +300,16 @@ def _cut(samples: Array, size: int) -> Iterator[Array]:
 
 
 class RemotePlan:
-    """Edges and a sample type, for counting on a server. Has the methods of _native.Plan."""
+    """Edges and a sample type, for counting on a server. Has the methods of _native.Plan. Instead
+    of edges a number of bins over each row's own range, which the server finds."""
 
-    def __init__(self, client: Client, edges: npt.NDArray[np.float64], kind: str) -> None:
+    def __init__(self, client: Client, bins: npt.NDArray[np.float64] | int, kind: str) -> None:
         self._client = client
-        self._bins: npt.NDArray[np.float64] | int = edges
+        self._bins = bins
         self._kind = kind
-        self.bin_count = len(edges) - 1
+        self.bin_count = bins if isinstance(bins, int) else len(bins) - 1
+        # Of own ranges: count_rows fills in the least edge of each row, then the greatest.
+        self.ends: npt.NDArray[np.float64] | None = None
 
     def count(self, samples: Array, threads: int) -> tuple[Counts, int, int, int]:
         """Counts, below, above and NaN. Takes an array of any layout. The server chooses the number
@@ -355,18 +359,28 @@ class RemotePlan:
             held = np.repeat(np.minimum(window, part.size // channels - begin), channels)
             new, outside[rows] = _checked(found, self.bin_count, held)
             counts[rows] = new.reshape(counts[rows].shape)
-            self._take(found, rows)
+            if self.ends is not None:
+                for ends, told in zip(self.ends, (found.lower, found.upper), strict=True):
+                    if told is None or len(told) != len(ends[rows]) or not np.isfinite(told).all():
+                        failure = f"no range of each of {len(ends[rows])} rows"
+                        raise server_error("INTERNAL", failure)
+                    ends[rows] = told
             if self._client.progress is not None:
                 self._client.progress(min(last * every * channels, samples.size), samples.size)
 
     def _count_stretch(self, samples: Array, channels: int) -> _wire.Answer:
         """Counts a stretch that is longer than a message."""
         spec = _wire.spec(self._kind, self._bins, rows=(0, 0, channels))
+        if self.ends is not None:
+            most = self._client.limits.payload_bytes
+            if samples.nbytes > most:
+                raise ValueError(
+                    f"a: a stretch of {samples.nbytes} bytes; the server takes {most} at most for "
+                    "ranges of rows; without server= there is no limit"
+                )
+            return self._client.compute(spec, samples)
         size = max(1, _CHUNK_BYTES // (channels * samples.itemsize)) * channels
         return self._client.accumulate(spec, _cut(samples, size), samples.size)
-
-    def _take(self, found: _wire.Answer, rows: slice) -> None:
-        """Takes what else the answer tells of these rows."""
 
     def _stretches_max(self, window: int, every: int, channels: int, itemsize: int) -> int:
         """The most stretches of one message; 0 if one stretch does not fit."""
