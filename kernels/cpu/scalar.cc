@@ -6,11 +6,6 @@
 
 namespace histogram::cpu {
 
-// Where its loop lies on two lines of the code cache, uniform bytes take twice as long (Xeon,
-// 2026-11-28).
-#if defined(__GNUC__)
-__attribute__((aligned(64)))
-#endif
 void CountScalar(const internal::PlanData& /*plan*/, std::span<const Fragment> fragments,
                  uint64_t* counts) {
   for (const Fragment& fragment : fragments) {
