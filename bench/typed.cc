@@ -201,7 +201,7 @@ std::string NameOfAll(std::initializer_list<std::string_view> words) {
 
 void RegisterPlan(const Plan& plan, const std::string& binning) {
   for (const cpu::CpuKernel& kernel : cpu::TypedKernels()) {
-    if (!kernel.supported() || !kernel.counts(plan.data(), kBytes)) continue;
+    if (!kernel.supported() || !kernel.counts(plan.data())) continue;
     for (const std::string distribution : {"normal", "constant", "sorted", "edges"}) {
       const std::string name = NameOfAll({kernel.name, NameOf(plan.type()), distribution, binning});
       benchmark::RegisterBenchmark(name.c_str(), Count, std::cref(kernel), plan, distribution)

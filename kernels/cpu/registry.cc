@@ -14,14 +14,9 @@ namespace {
 
 bool Everywhere() { return true; }
 
-template <uint64_t kBytesMin>
-bool Pays(const internal::PlanData& /*plan*/, uint64_t bytes) {
-  return bytes >= kBytesMin;
-}
+bool EveryPlan(const internal::PlanData& /*plan*/) { return true; }
 
-bool IsNarrow(const internal::PlanData& plan, uint64_t /*bytes*/) {
-  return !plan.slot_of_pattern.empty();
-}
+bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.empty(); }
 
 // Types of 32 and 64 bits, and a sample can be in a bin.
 [[maybe_unused]] bool IsWide(const internal::PlanData& plan) {
@@ -30,35 +25,34 @@ bool IsNarrow(const internal::PlanData& plan, uint64_t /*bytes*/) {
 }
 
 // The same, and it has tables, or edges that a kernel computes.
-[[maybe_unused]] bool IsWideWithTablesOrStep(const internal::PlanData& plan, uint64_t /*bytes*/) {
+[[maybe_unused]] bool IsWideWithTablesOrStep(const internal::PlanData& plan) {
   return IsWide(plan) &&
          (plan.has_tables ||
           std::visit([](const auto& bins) { return bins.guess.computes_edges(); }, plan.bins));
 }
 
 // IsWide, and the guess is usable.
-[[maybe_unused]] bool IsGuess(const internal::PlanData& plan, uint64_t /*bytes*/) {
+[[maybe_unused]] bool IsGuess(const internal::PlanData& plan) {
   return IsWide(plan) &&
          std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.bins);
 }
 
-[[maybe_unused]] bool IsGuessWithoutLongIntegers(const internal::PlanData& plan, uint64_t bytes) {
-  return IsGuess(plan, bytes) &&
-         (SampleBytes(plan.type) < 8 || KindOf(plan.type) == SampleKind::kFloat);
+[[maybe_unused]] bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {
+  return IsGuess(plan) && (SampleBytes(plan.type) < 8 || KindOf(plan.type) == SampleKind::kFloat);
 }
 
 constexpr CpuKernel kByteKernels[] = {
-    {"scalar", "one byte at a time into one table", CountScalar, Everywhere, Pays<0>},
+    {"scalar", "one byte at a time into one table", CountScalar, Everywhere, EveryPlan},
     {"runs8", "eight bytes at a time into eight tables; a run of 256 equal bytes in one addition",
-     CountRuns8, Everywhere, Pays<2048>},
+     CountRuns8, Everywhere, EveryPlan, 2048},
 #if defined(__x86_64__) && defined(__GNUC__)
     {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
-     HasAvx512Counting, Pays<512>},
+     HasAvx512Counting, EveryPlan, 512},
 #endif
 };
 
 constexpr CpuKernel kTypedKernels[] = {
-    {"typed_scalar", "sample by sample", CountTypedScalar, Everywhere, Pays<0>},
+    {"typed_scalar", "sample by sample", CountTypedScalar, Everywhere, EveryPlan},
 #if defined(__x86_64__) && defined(__GNUC__)
     {"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedFour, HasAvx2,
      IsGuessWithoutLongIntegers},
@@ -83,7 +77,7 @@ const CpuKernel* FindKernel(std::string_view name) {
 const CpuKernel& DefaultKernel(const internal::PlanData& plan, uint64_t bytes) {
   const std::span<const CpuKernel> kernels = plan.counts_values ? ByteKernels() : TypedKernels();
   return *std::find_if(kernels.rbegin(), kernels.rend(), [&](const CpuKernel& kernel) {
-    return kernel.counts(plan, bytes) && kernel.supported();
+    return kernel.bytes_min <= bytes && kernel.counts(plan) && kernel.supported();
   });  // there is one: the first
 }
 

@@ -26,20 +26,22 @@ struct CpuKernel {
   CountSamples* count;
   // Whether this processor and operating system can run it.
   bool (*supported)();
-  // Whether it counts under this plan, and its setup pays for so many bytes.
-  bool (*counts)(const internal::PlanData& plan, uint64_t bytes);
+  // Whether it counts under this plan.
+  bool (*counts)(const internal::PlanData& plan);
+  uint64_t bytes_min = 0;  // for fewer bytes its setup does not pay
 };
 
 // The kernels of bytes, whose plans count values (Plan::counts_values), and those of all other
-// plans. The preferred one is last. The first one runs anywhere, and counts under each such plan.
+// plans. The preferred one is last. The first one runs anywhere, counts under each such plan, and
+// has bytes_min 0.
 std::span<const CpuKernel> ByteKernels();
 std::span<const CpuKernel> TypedKernels();
 
 // The kernel of bytes of that name, supported or not; nullptr for an unknown one.
 const CpuKernel* FindKernel(std::string_view name);
 
-// The kernel for so many bytes under the plan, if nothing is measured: of those that are supported
-// and count, the last.
+// The kernel for so many bytes under the plan, if nothing is measured: of those that are supported,
+// count and pay, the last.
 const CpuKernel& DefaultKernel(const internal::PlanData& plan, uint64_t bytes);
 
 // What other kernels fall back to.
