@@ -66,7 +66,7 @@ void CountPatterns16(const internal::PlanData& plan, std::span<const Fragment> f
 void CountPatterns(const internal::PlanData& plan, std::span<const Fragment> fragments,
                    uint64_t* row) {
   if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, fragments, row);
-  const internal::PlanData& of_bytes = Plan().data();
+  static const internal::PlanData& of_bytes = Plan().data();
   ValueCounts values{};
   DefaultKernel(of_bytes, BytesOf(fragments)).count(of_bytes, fragments, values.data());
   for (size_t v = 0; v < values.size(); ++v) row[plan.slot_of_pattern[v]] += values[v];
