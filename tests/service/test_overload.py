@@ -65,8 +65,7 @@ def test_unary_calls_are_refused_when_the_queue_is_full(full_server):
     for call in queued:
         oracle.check_histogram(call.result().histogram, PAYLOAD, pb.Spec())
     client.compute(PAYLOAD)  # there is room again
-    wait_until(lambda: server.metrics().value("histsvc_rejected_total", reason="queue_full") == 4,
-               60, "four refusals counted")
+    wait_until(lambda: server.metrics().value("histsvc_rejected_total", reason="queue_full") == 4, 60, "four refusals")
 
 
 def test_a_client_that_honours_the_pushback_gets_through(start_server):

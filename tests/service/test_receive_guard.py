@@ -128,8 +128,7 @@ def test_a_call_without_a_token_is_refused_before_its_message(start_server, toke
         body, how = connection.finish(1)
         assert (body, how) == (b"", "end")
     # A unary call and its refusal count just after its reply has left.
-    wait_until(lambda: server.metrics().value("histsvc_rejected_total", reason="unauthenticated") == 1,
-               60, "a refusal counted")
+    wait_until(lambda: server.metrics().value("histsvc_rejected_total", reason="unauthenticated") == 1, 60, "it counts")
 
 
 def test_a_call_that_ends_without_a_message_is_told_so(start_server):

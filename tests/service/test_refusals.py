@@ -183,5 +183,4 @@ def test_a_compressed_item_ends_its_stream_after_what_came_before(start_server):
         expect_error(lambda: list(client.stub.Accumulate(
             iter([pb.AccumulateRequest(chunk=b"b" * 10_000)]), timeout=60,
             compression=grpc.Compression.Deflate)), Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE")
-        wait_until(lambda: server.metrics().value("histsvc_rejected_total", reason="compressed") == 2,
-                   60, "two refusals counted")
+        wait_until(lambda: server.metrics().value("histsvc_rejected_total", reason="compressed") == 2, 60, "two refusals")
