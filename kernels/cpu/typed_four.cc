@@ -235,7 +235,7 @@ HISTOGRAM_FOUR_INLINE void SlotsOfFour(const internal::Bins<C>& bins, const Cons
     unsure = 0;
   } else if constexpr (kGuesses == Guesses::kUnsure) {
     // The first and the last bin are sure at their outer edges.
-    if (unsure != 0) unsure &= Mask((position > Fill(0.5)) & (position < k.last_half));
+    if (unsure != 0) unsure &= Mask((position >= Fill(0.5)) & (position < k.last_half));
   }
   std::memcpy(slots, &bin, sizeof(bin));
   const unsigned settled = In<C>(x, k.lower, k.upper) & ~unsure;
