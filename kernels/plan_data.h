@@ -54,8 +54,9 @@ constexpr C OfKey(KeyBits<C> key) {
 // Half a unit in the last place of a float, in the bits of a double.
 inline constexpr uint64_t kHalfUlp = uint64_t{1} << 28;
 // What Spread adds to floats. It changes zeros alone: without it half a unit would make them
-// subnormal, which Intel's processors multiply slowly (0.24 instead of 1.7 G samples/s where a tenth
-// of f32 are 0; Xeon, 2026-11-28). Products are normal, too, unless bins are wider than 10^150.
+// subnormal, which Intel's processors multiply slowly (0.24 instead of 1.7 G samples/s where a
+// tenth of f32 are 0; Xeon, 2026-11-28). Products are normal, too, unless bins are wider than
+// 10^150.
 inline constexpr double kFromZero = 0x1p-500;
 
 // The number that the guess multiplies: a double that grows with the sample. A float moves up by
