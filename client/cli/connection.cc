@@ -62,7 +62,8 @@ std::string ServersDateFault(const std::string& address, const std::string& serv
   const Owned<BIO> connection(BIO_new_ssl_connect(context.get()));
   SSL* ssl = nullptr;  // a part of the connection
   if (BIO_get_ssl(connection.get(), &ssl) != 1) return "";
-  BIO_set_conn_hostname(connection.get(), address.c_str());
+  std::string where = address;  // OpenSSL's macros cast constants away
+  BIO_set_conn_hostname(connection.get(), where.data());
   std::string name = server_name.empty() ? address.substr(0, address.rfind(':')) : server_name;
   SSL_set_tlsext_host_name(ssl, name.data());
   constexpr int kSecondsMax = 2;

@@ -183,6 +183,7 @@ absl::Status CheckPixels(uint64_t width, uint64_t height) {
 std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names) {
   const size_t bytes = size_t{image.width} * image.height * image.sample_bytes();
   std::vector<Channel> channels;
+  channels.reserve(names.size());
   for (const std::string& name : names) channels.push_back({name, std::string(bytes, '\0')});
   return channels;
 }
