@@ -99,15 +99,16 @@ HISTOGRAM_INLINE inline void CountAll(SampleRun part, Buckets<Bits> buckets, Cou
   if (blocks > 0) counts.template AddAll<kBlock>(found[(blocks - 1) & 1]);
 }
 
-// Appends the keys in buckets of which `wanted` is 1.
+// Appends the keys in buckets of which `wanted` is 1: at most `most` with those before.
 template <typename K, typename Bits = typename K::Bits>
 HISTOGRAM_INLINE inline void CollectAll(SampleRun part, Buckets<Bits> buckets,
-                                        const uint8_t* wanted, std::vector<Bits>& into) {
+                                        const uint8_t* wanted, size_t most,
+                                        std::vector<Bits>& into) {
   Bits keys[2][kBlock];
   uint32_t found[2][kBlock];
   size_t kept = into.size();
   const auto keep = [&](size_t which, size_t count) {
-    if (into.size() < kept + count) into.resize(2 * kept + kBlock);
+    if (into.size() < kept + count) into.resize(std::min(2 * kept, most) + kBlock);
     Bits* const at = into.data();
     for (size_t i = 0; i < count; ++i) {  // no branch depends on the samples
       at[kept] = keys[which][i];
@@ -342,10 +343,14 @@ class Search {
   // Finds the ranks of regions, which ascend, among their samples: those in wanted buckets.
   void Collect(const Buckets<Bits>& buckets, const std::vector<uint8_t>& wanted,
                const std::vector<Region>& regions) {
+    size_t most = 0;
+    for (const Region& region : regions) most += region.count();
     std::vector<std::vector<Bits>> parts(parts_);
+    if (parts_ == 1) parts[0].reserve(most + kBlock);  // or it grows beside a copy of itself
     ForPieces([&](size_t part, const SampleRun& piece) {
-      cpu::CallFast(
-          [&]() HISTOGRAM_INLINE { CollectAll<K>(piece, buckets, wanted.data(), parts[part]); });
+      cpu::CallFast([&]() HISTOGRAM_INLINE {
+        CollectAll<K>(piece, buckets, wanted.data(), most, parts[part]);
+      });
     });
     std::vector<Bits>& keys = parts[0];
     for (size_t p = 1; p < parts_; ++p) keys.insert(keys.end(), parts[p].begin(), parts[p].end());
