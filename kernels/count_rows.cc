@@ -120,8 +120,8 @@ class BlockCounter {
       const size_t step = std::max<size_t>(1, kPieceBytes / (sample_bytes_ * block.count));
       for (size_t at = begin; at < end; at += step) {
         const size_t piece = std::min(step, end - at), bytes = piece * sample_bytes_;
-        const size_t apart =
-            bytes + kCacheLine;  // not a power of two: a cache holds few such lines
+        // Not a power of two: of such a distance a cache holds few lines.
+        const size_t apart = bytes + kCacheLine;
         taken.resize(internal::kChannelsAtOnce * apart);
         for (uint32_t c = 0, more = 1; c < block.count; c += more) {
           const std::byte* const from =
