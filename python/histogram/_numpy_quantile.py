@@ -85,6 +85,14 @@ def by_method(
     return between(pairs[0, ...], pairs[1, ...], float(share) if weak else share)[()]
 
 
+def compiled_types(a: Any) -> tuple[str, Any] | None:
+    """The library's name of an array's type, and the type of a quantile, where the compiled part
+    computes those of the array by itself. None for any other array or value."""
+    if type(a) is not np.ndarray or a.dtype not in TYPES or a.dtype == np.float16 or a.size == 0:
+        return None
+    return TYPES[a.dtype], np.float32 if a.dtype == np.float32 else np.float64
+
+
 def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     """``quantile(a, q / 100)``, as ``numpy.percentile(a, q)`` computes it. The options are those of
     ``quantile``.
@@ -114,11 +122,10 @@ def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:
 
     if "method" in options:
         raise TypeError("median() has no argument 'method'; quantile(a, 0.5, method=) has")
-    plain = type(a) is np.ndarray and a.dtype in TYPES and a.dtype != np.float16 and a.size > 0
-    if plain and not options and not keepdims:
-        number = _native.median(a, TYPES[a.dtype], 0)
-        if number is not None:
-            return (np.float32 if a.dtype == np.float32 else np.float64)(number)
+    types = None if options or keepdims else compiled_types(a)
+    number = None if types is None else _native.median(a, types[0], 0)
+    if types is not None and number is not None:
+        return types[1](number)
     middle = np.atleast_1d(quantile(a, 0.5, method="_middle", **options))
     if middle.dtype.kind in "mM":  # numpy does not add dates, and sums of durations overflow
         low, high = middle[[0, -1]].view(np.int64)

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import TYPES, Array, as_samples, in_order, is_on_gpu, is_plain, resolved, unmasked
+from ._arrays import Array, as_samples, in_order, is_on_gpu, is_plain, resolved, unmasked
 from ._count import _threads, place_of
 from ._dates import dates_in, integers
 from ._errors import check_others
 from ._numbers import shares_of
-from ._numpy_quantile import WHOLE, by_method, check_method
+from ._numpy_quantile import WHOLE, by_method, check_method, compiled_types
 from ._quantile_rows import RowSamples
 from ._rows import axes_of
 from ._rules import Place
@@ -124,7 +124,8 @@ def quantile(
 def _of_numbers(a: Any, q: Any, threads: SupportsIndex | None) -> Any:
     """The quantiles of a plain array of numbers, in one call of the compiled part; None for any other
     array, and for what is refused."""
-    if type(a) is not np.ndarray or a.dtype not in TYPES or a.dtype == np.float16 or a.size == 0:
+    types = compiled_types(a)
+    if types is None:
         return None
     weak = type(q) is float  # then the result has the samples' type, as in numpy
     if weak:
@@ -139,11 +140,11 @@ def _of_numbers(a: Any, q: Any, threads: SupportsIndex | None) -> Any:
         shape = array.shape
         shares = array.ravel().tolist()
     number = 0 if threads is None else _threads(threads)
-    found = _native.quantiles(a, TYPES[a.dtype], shares, weak, number)
+    found = _native.quantiles(a, types[0], shares, weak, number)
     if found is None:
         return None
     if weak:
-        return (np.float32 if a.dtype == np.float32 else np.float64)(found[0])
+        return types[1](found[0])
     return np.array(found, np.float64).reshape(shape)[()]
 
 
