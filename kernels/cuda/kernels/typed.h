@@ -224,6 +224,8 @@ absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& bins);
 absl::Status PrepareTable(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
 // Shared memory of a block for a table: a line is left to the kernel's own variables.
 uint32_t TableRoom(const DeviceTraits& device);
+// Room for the kernel's own variables where bins are even, at most.
+inline constexpr uint32_t kEvenStaticBytes = 512;
 // How many parts of a table the bins need.
 uint32_t TableParts(uint32_t bins, const DeviceTraits& device);
 

@@ -27,8 +27,6 @@ constexpr uint32_t kWarpRows = 8;  // rows of a block whose entropy is computed,
 // A row is cut into pieces where rows are few, but not into shorter ones: a piece clears and adds
 // up a table of its own. Not measured apart.
 constexpr uint64_t kPieceSamplesMin = 16384;
-// Shared memory of the kernels of even bins beside counters and thresholds, at most.
-constexpr uint32_t kStaticBytesMax = 512;
 
 template <typename C>
 struct Rows {
@@ -333,7 +331,7 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
       shared_bytes += static_cast<uint32_t>(bins.bins * sizeof(C));
       // As in PrepareRows.
       HISTOGRAM_RETURN_IF_ERROR(
-          AllowShared(EvenRowsKernel<S>, TableRoom(*launch.device) - kStaticBytesMax));
+          AllowShared(EvenRowsKernel<S>, TableRoom(*launch.device) - kEvenStaticBytes));
       EvenRowsKernel<S><<<blocks, kEvenThreads, shared_bytes, launch.stream>>>(args);
     } else {
       HISTOGRAM_RETURN_IF_ERROR(PrepareRows(launch.type, any_bins, *launch.device));

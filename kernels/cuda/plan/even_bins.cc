@@ -46,7 +46,8 @@ auto MakeBins(SampleType type, const EvenEdges& edges) {
 bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device) {
   const uint64_t compared = SampleBytes(type) == 8 ? 8 : 4;
   constexpr uint64_t kLine = 32 * sizeof(uint32_t);
-  return uint64_t{bins} * (sizeof(uint32_t) + compared) + 2 * kLine <= TableRoom(device);
+  const uint64_t bytes = uint64_t{bins} * (sizeof(uint32_t) + compared);
+  return bytes + 2 * kLine + kEvenStaticBytes <= TableRoom(device);
 }
 
 AnyTypedBins MakeEvenBins(SampleType type, const EvenEdges& edges) {
