@@ -22,8 +22,8 @@ namespace histogram {
 struct BatchItem {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;  // sum of the fragments' sizes; a whole number of samples
-  // MayShareBatch holds for the plans of any two items of a batch. A GPU's have tables, unless
-  // `phases` is set.
+  // MayShareBatch holds for the plans of any two items of a batch, on a GPU HaveSameBins, too.
+  // A GPU's have tables, unless `phases` is set.
   Plan plan = {};
   // If set, the backend executes them on the whole payload and ignores `plan` and `counts`. Such an
   // item is alone in its batch.
@@ -34,6 +34,9 @@ struct BatchItem {
 
 // Whether one kernel counts both. One kernel counts all items of a batch.
 bool MayShareBatch(const Plan& a, const Plan& b);
+// Whether a launch by either plan counts samples for both: each thread that receives requests makes
+// a plan of its own. Always so for bytes. REQUIRES: MayShareBatch.
+bool HaveSameBins(const Plan& a, const Plan& b);
 
 // What ran. Times are of the whole batch.
 struct BatchReport {

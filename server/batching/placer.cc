@@ -93,7 +93,7 @@ bool Placer::MayShareBatch(int backend, const Job& a, const Job& b) const {
   if (a.phases != nullptr || b.phases != nullptr) return false;
   if (!histogram::MayShareBatch(a.plan, b.plan)) return false;
   const bool on_cpu = credits_.info(backend).kind == BackendKind::kCpu;
-  return on_cpu || a.plan.counts_values() || &a.plan.data() == &b.plan.data();
+  return on_cpu || HaveSameBins(a.plan, b.plan);
 }
 
 bool Placer::BothKindsUp() const {

@@ -814,22 +814,22 @@ TEST_F(TypedGpuTest, PredictionsKnowSamplesAndBins) {
   gpu().CompleteAll();
 }
 
-TEST_F(TypedGpuTest, ABatchHasOnePlanAndAsManyPayloadsAsCounters) {
-  TestJob& first = Enqueue(NewTyped(2 * kKiB, plan_));
-  ASSERT_EQ(gpu().held(), 1u);
-  std::vector<TestJob*> jobs;
-  for (int i = 0; i < 4; ++i) jobs.push_back(&Enqueue(NewTyped(2 * kKiB, plan_)));
-  jobs.push_back(&Enqueue(NewTyped(2 * kKiB)));  // equal, and no copy
-  const uint64_t each = 2 * kKiB;
-  gpu().Complete();
-  EXPECT_TRUE(first.ok());
-  EXPECT_EQ(gpu().sizes(), (std::vector<uint64_t>{each, each, each}));
-  gpu().Complete();
-  EXPECT_EQ(gpu().sizes(), (std::vector<uint64_t>{each}));
-  gpu().Complete();
-  EXPECT_EQ(gpu().sizes(), (std::vector<uint64_t>{each}));
-  gpu().Complete();
-  for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+// Each thread that receives requests makes a plan of its own.
+TEST_F(TypedGpuTest, ABatchHasTheSameBinsAndAsManyPayloadsAsCounters) {
+  constexpr uint64_t kEach = 2 * kKiB;
+  for (const bool listed : {false, true}) {
+    std::vector<TestJob*> jobs = {&Enqueue(NewTyped(kEach, plan_))};
+    for (const double last : {1e3, 1e3, 1e3, 1e3, 2e3}) {
+      Binning binning = *Binning::Even(20, -1e3, last);
+      if (listed) binning = *Binning::Edges(binning.ComputeEdges());
+      jobs.push_back(&Enqueue(NewTyped(kEach, *Plan::Make(binning, SampleType::kF64))));
+    }
+    for (const size_t payloads : {1, 3, 1, 1}) {
+      EXPECT_EQ(gpu().sizes(), std::vector<uint64_t>(payloads, kEach));
+      gpu().Complete();
+    }
+    for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+  }
 }
 
 TEST_F(TypedGpuTest, MoreCountersThanALaneHasGoToTheCpu) {
@@ -911,7 +911,10 @@ TEST_F(TypedGpuTest, WhatTheCpuFailsTheGpuCountsPlanByPlan) {
   cpu().set_estimate([](const Workload&) { return 0; });
   limits_.inline_bytes_max = 0;
   std::vector<TestJob*> jobs;
-  for (int i = 0; i < 12; ++i) jobs.push_back(&Enqueue(NewTyped(kKiB)));
+  for (int i = 0; i < 12; ++i) {
+    const Binning binning = *Binning::Even(20, -1e3, i % 2 == 0 ? 1e3 : 2e3);
+    jobs.push_back(&Enqueue(NewTyped(kKiB, *Plan::Make(binning, SampleType::kF64))));
+  }
   for (int i = 0; i < 4; ++i) cpu().Complete();
   EXPECT_GT(cpu().sizes().size(), 1u);
   cpu().Lose();

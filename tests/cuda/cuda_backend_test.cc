@@ -272,7 +272,7 @@ TEST_F(CudaBackendTest, TypedBatchesThatTheLaneDoesNotHoldAreRefused) {
   EXPECT_EQ(Execute(backend, many.MakeBatch())->status.code(), absl::StatusCode::kInvalidArgument);
   // Items whose plans differ.
   BatchFixture one(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
-  BatchFixture other(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
+  BatchFixture other(MakePlan(Binning::Even(10, 0.0, 1.1), SampleType::kF32));
   one.Add(10, random_);
   other.Add(10, random_);
   std::unique_ptr<Batch> mixed = one.MakeBatch();

@@ -63,10 +63,11 @@ const CudaKernel& ChooseKernel(const LanesShared& shared, const Batch& batch) {
   return *Kernels()[shared.selector->Choose(workload).value_or(0)];
 }
 
-// Whether all items have the first one's plan.
+// Whether the first item's plan counts all of them.
 bool HaveOnePlan(absl::Span<const BatchItem> items) {
-  return std::all_of(items.begin(), items.end(), [&items](const BatchItem& item) {
-    return &item.plan.data() == &items.front().plan.data();
+  const Plan& first = items.front().plan;
+  return std::all_of(items.begin(), items.end(), [&first](const BatchItem& item) {
+    return MayShareBatch(first, item.plan) && HaveSameBins(first, item.plan);
   });
 }
 

@@ -28,6 +28,7 @@ namespace histogram {
 // which it rounds them.
 struct EvenTypes {
   SampleType arithmetic = SampleType::kF64, edges = SampleType::kF64;
+  friend bool operator==(const EvenTypes&, const EvenTypes&) = default;
 };
 
 namespace internal {
@@ -40,6 +41,7 @@ struct EdgeRule {
   // Of even edges of narrow types: no edge lies farther from the one that doubles give. Else 0.
   double slack = 0;
   EvenTypes types = {};
+  friend bool operator==(const EdgeRule&, const EdgeRule&) = default;
 
   // REQUIRES: i <= bins; the floating-point mode is the library's.
   double at(uint32_t i) const {
