@@ -250,7 +250,8 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view by
                                                              const QueryLimits& limits) {
   // A payload's binning costs more to compile than 4 KiB cost to count; specs repeat.
   constexpr size_t kEntries = 8;
-  constexpr size_t kKeyBytesMax = 4096;
+  // Of as many edges as few bins have, and quantiles.
+  constexpr size_t kKeyBytesMax = (kPlanBinsAtOnceMax + kQuantilesMax + 64) * sizeof(double);
   struct Entry {
     std::string key;
     QueryLimits limits;
