@@ -56,9 +56,17 @@ class EvenCounter:
     ) -> tuple[Counters, int, int, int, Any] | None: ...
 
 def quantiles(
-    samples: npt.NDArray[Any], type: str, shares: list[float], weak: bool, threads: int
-) -> list[float] | None: ...
-def median(samples: npt.NDArray[Any], type: str, threads: int) -> float | None: ...
+    samples: npt.NDArray[Any],
+    type: str,
+    length: int,
+    shares: list[float],
+    weak: bool,
+    out: npt.NDArray[np.float64],
+    threads: int,
+) -> bool: ...
+def median(
+    samples: npt.NDArray[Any], type: str, length: int, out: npt.NDArray[np.float64], threads: int
+) -> bool: ...
 def order_statistics(
     samples: npt.NDArray[Any],
     type: str,

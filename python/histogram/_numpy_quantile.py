@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from . import _native
 from ._arrays import TYPES, Array, resolved
 from ._numbers import shares_of
-from ._rows import axes_of
+from ._rows import ROWS_BYTES, axes_of
 
 AtRanks = Callable[[Array], Array]  # the samples at whole ranks
 Rank = Callable[[int, Array], Array]  # of a quantile of n samples
@@ -85,12 +86,23 @@ def by_method(
     return between(pairs[0, ...], pairs[1, ...], float(share) if weak else share)[()]
 
 
-def compiled_types(a: Any) -> tuple[str, Any] | None:
-    """The library's name of an array's type, and the type of a quantile, where the compiled part
-    computes those of the array by itself. None for any other array or value."""
+def plain_rows(a: Any, axis: Any) -> tuple[Array, str, int, tuple[int, ...], Any] | None:
+    """An array as contiguous rows, with the library's name of its type, the length of a row, the
+    shape of the rows, and the type of a quantile, where the compiled part computes those of the array
+    by itself. None for any other array or value, and for rows of which a copy is large."""
     if type(a) is not np.ndarray or a.dtype not in TYPES or a.dtype == np.float16 or a.size == 0:
         return None
-    return TYPES[a.dtype], np.float32 if a.dtype == np.float32 else np.float64
+    outer: tuple[int, ...] = ()
+    if axis is not None:
+        axes = axes_of(axis, a.ndim)
+        others = [one for one in range(a.ndim) if one not in axes]
+        outer = tuple(a.shape[one] for one in others)
+        rows = a.transpose(*others, *axes)
+        if not rows.flags.c_contiguous and a.nbytes > ROWS_BYTES:
+            return None
+        a = np.ascontiguousarray(rows)
+    dtype = np.float32 if a.dtype == np.float32 else np.float64
+    return a, TYPES[a.dtype], a.size // math.prod(outer), outer, dtype
 
 
 def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
@@ -122,10 +134,12 @@ def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:
 
     if "method" in options:
         raise TypeError("median() has no argument 'method'; quantile(a, 0.5, method=) has")
-    types = None if options or keepdims else compiled_types(a)
-    number = None if types is None else _native.median(a, types[0], 0)
-    if types is not None and number is not None:
-        return types[1](number)
+    plain = plain_rows(a, options.get("axis")) if options.keys() <= {"axis"} else None
+    if plain is not None and not keepdims:
+        rows, kind, length, outer, dtype = plain
+        out = np.empty(outer)
+        if _native.median(rows, kind, length, out, 0):
+            return out.astype(dtype, copy=False)[()]
     middle = np.atleast_1d(quantile(a, 0.5, method="_middle", **options))
     if middle.dtype.kind in "mM":  # numpy does not add dates, and sums of durations overflow
         low, high = middle[[0, -1]].view(np.int64)

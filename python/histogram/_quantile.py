@@ -14,7 +14,7 @@ from ._count import _threads, place_of
 from ._dates import dates_in, integers
 from ._errors import check_others
 from ._numbers import shares_of
-from ._numpy_quantile import WHOLE, by_method, check_method, compiled_types
+from ._numpy_quantile import WHOLE, by_method, check_method, plain_rows
 from ._quantile_rows import RowSamples
 from ._rows import axes_of
 from ._rules import Place
@@ -62,8 +62,8 @@ def quantile(
         found = np.asarray(quantile(a, q, axis=axis, method=method, threads=threads, server=server))
         axes = range(np.ndim(a)) if axis is None else axes_of(axis, np.ndim(a))
         return np.expand_dims(found, tuple(np.ndim(q) + one for one in axes))
-    if axis is None and server is None and method == "linear":
-        found = _of_numbers(a, q, threads)
+    if server is None and method == "linear":
+        found = _of_numbers(a, q, axis, threads)
         if found is not None:
             return found
     a = unmasked(a, axis is not None)
@@ -121,11 +121,11 @@ def quantile(
     return found
 
 
-def _of_numbers(a: Any, q: Any, threads: SupportsIndex | None) -> Any:
+def _of_numbers(a: Any, q: Any, axis: Any, threads: SupportsIndex | None) -> Any:
     """The quantiles of a plain array of numbers, in one call of the compiled part; None for any other
     array, and for what is refused."""
-    types = compiled_types(a)
-    if types is None:
+    plain = plain_rows(a, axis)
+    if plain is None:
         return None
     weak = type(q) is float  # then the result has the samples' type, as in numpy
     if weak:
@@ -140,12 +140,13 @@ def _of_numbers(a: Any, q: Any, threads: SupportsIndex | None) -> Any:
         shape = array.shape
         shares = array.ravel().tolist()
     number = 0 if threads is None else _threads(threads)
-    found = _native.quantiles(a, types[0], shares, weak, number)
-    if found is None:
+    rows, kind, length, outer, dtype = plain
+    out = np.empty((len(shares), *outer))
+    if not _native.quantiles(rows, kind, length, shares, weak, out, number):
         return None
     if weak:
-        return types[1](found[0])
-    return np.array(found, np.float64).reshape(shape)[()]
+        out = out.astype(dtype, copy=False)
+    return out.reshape(shape + outer)[()]
 
 
 def _between(low: Array, high: Array, share: Any) -> Array:

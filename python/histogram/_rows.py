@@ -16,7 +16,7 @@ from ._result import Edges, Histogram, made
 from ._rules import Rule
 
 # Bytes that are copied at a time if rows are not contiguous.
-_ROWS_BYTES = 1 << 20
+ROWS_BYTES = 1 << 20
 _WHOLE_MAX = 2**32 - 1
 
 
@@ -187,7 +187,7 @@ def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Hi
     for flat, part, rows in filled.parts(type(rule.plan) is _native.Plan):
         counts, outside = filled.counts[rows], filled.outside[rows]
         # Only rules without a plan of their own take memory that grows with the counts.
-        most = len(counts) if rule.plan is not None else _ROWS_BYTES // (8 * rule.bins)
+        most = len(counts) if rule.plan is not None else ROWS_BYTES // (8 * rule.bins)
         for its, block in part.blocks(flat, len(counts), most):
             rule.count_rows(its, counts[block], outside[block], threads, *part.numbers())
     return filled.histogram(rule.edges)
@@ -201,6 +201,6 @@ def contiguous_rows(rows: Array, outer: int, length: int) -> Any:
         yield np.ascontiguousarray(rows, rows.dtype.newbyteorder("="))
     else:
         bytes_each = rows[0].size * rows.itemsize
-        step = max(1, _ROWS_BYTES // bytes_each)
+        step = max(1, ROWS_BYTES // bytes_each)
         for first in range(0, len(rows), step):
             yield np.ascontiguousarray(rows[first : first + step], rows.dtype.newbyteorder("="))

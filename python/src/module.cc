@@ -363,9 +363,10 @@ NB_MODULE(_native, module) {
            nb::arg("arithmetic"), nb::arg("edges"), nb::arg("later_edges"))
       .def("count", &EvenCounter::Count, nb::arg("samples"), nb::arg("first"), nb::arg("last"),
            nb::arg("bins"), nb::arg("threads"));
-  module.def("quantiles", &Quantiles, nb::arg("samples"), nb::arg("type"), nb::arg("shares"),
-             nb::arg("weak"), nb::arg("threads"));
-  module.def("median", &Median, nb::arg("samples"), nb::arg("type"), nb::arg("threads"));
+  module.def("quantiles", &Quantiles, nb::arg("samples"), nb::arg("type"), nb::arg("length"),
+             nb::arg("shares"), nb::arg("weak"), nb::arg("out"), nb::arg("threads"));
+  module.def("median", &Median, nb::arg("samples"), nb::arg("type"), nb::arg("length"),
+             nb::arg("out"), nb::arg("threads"));
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("length"), nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("even_edges", &EvenEdges, nb::arg("first"), nb::arg("last"), nb::arg("bins"),

@@ -1,11 +1,13 @@
 #include "python/src/quantiles.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/float_mode.h"
-#include "kernels/order_statistics.h"
+#include "kernels/row_ranks.h"
 #include "kernels/sample.h"
 #include "python/src/buffer.h"
 #include "python/src/counting.h"
@@ -13,44 +15,53 @@
 namespace histogram::python {
 namespace {
 
-// The samples at some ranks; NaN if any sample is.
+// The samples at some ranks of rows of `length` samples; NaN where a sample of the row is.
 template <typename T>
 class Ranked {
  public:
-  Ranked(const Buffer& samples, SampleType type, std::vector<uint64_t> ranks, uint32_t threads)
+  Ranked(const Buffer& samples, SampleType type, size_t length, std::vector<uint64_t> ranks,
+         uint32_t threads)
       : ranks_(std::move(ranks)) {
-    ranks_.push_back(samples.size() / sizeof(T) - 1);  // that of a NaN
+    if (length == 0 || samples.size() % (length * sizeof(T)) != 0) {
+      throw nb::value_error("length: must be that of whole rows");
+    }
+    rows_ = samples.size() / (length * sizeof(T));
     std::sort(ranks_.begin(), ranks_.end());
     ranks_.erase(std::unique(ranks_.begin(), ranks_.end()), ranks_.end());
-    std::vector<uint64_t> keys;
-    Unlocked(samples.size(),
-             [&] { keys = internal::KeysAtRanks(samples.bytes(), type, ranks_, threads); });
-    for (const uint64_t key : keys) {
-      const uint64_t bits = internal::BitsOfKey(key, type);
-      values_.push_back(internal::LoadBits<T>(reinterpret_cast<const std::byte*>(&bits)));
-    }
+    values_.resize(ranks_.size() * rows_);
+    Unlocked(samples.size(), [&] {
+      internal::SamplesAtRanksOfRows(samples.bytes(), type, length, ranks_, threads,
+                                     std::as_writable_bytes(std::span(values_)));
+    });
   }
 
-  T at(uint64_t rank) const {
-    if (values_.back() != values_.back()) return values_.back();  // NaN
-    return values_[static_cast<size_t>(std::lower_bound(ranks_.begin(), ranks_.end(), rank) -
-                                       ranks_.begin())];
+  // Of each row.
+  std::span<const T> at(uint64_t rank) const {
+    const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin();
+    return std::span(values_).subspan(static_cast<size_t>(found) * rows_, rows_);
+  }
+  // `out`: has a place for each of so many results of each row.
+  std::span<double> Places(const Buffer& out, size_t results) const {
+    if (out.size() != results * rows_ * sizeof(double)) {
+      throw nb::value_error("out: must have a place for each result of each row");
+    }
+    return out.as<double>();
   }
 
  private:
   std::vector<uint64_t> ranks_;
+  size_t rows_ = 0;
   std::vector<T> values_;
 };
 
 // Calls compute(T()) for the samples' type T. REQUIRES: it is neither f16 nor bf16.
 template <typename Compute>
-auto InType(SampleType type, const Compute& compute) {
-  return internal::VisitSample(type, [&]<typename S>(S) {
+void InType(SampleType type, const Compute& compute) {
+  internal::VisitSample(type, [&]<typename S>(S) {
     if constexpr (internal::kIsNarrowFloat<S>) {
       throw nb::value_error("type: must not be f16 or bf16");
-      return compute(0.0F);
     } else {
-      return compute(typename S::Bits());
+      compute(typename S::Bits());
     }
   });
 }
@@ -72,16 +83,17 @@ double Between(T low, T high, double share) {
 
 }  // namespace
 
-std::optional<std::vector<double>> Quantiles(const nb::handle& samples, std::string_view type_name,
-                                             const std::vector<double>& shares, bool weak,
-                                             uint32_t threads) {
+bool Quantiles(const nb::handle& samples, std::string_view type_name, size_t length,
+               const std::vector<double>& shares, bool weak, const nb::handle& out,
+               uint32_t threads) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
-  if (!from.has_value()) return std::nullopt;
+  if (!from.has_value()) return false;
+  const Buffer to = Buffer::Writable(out);
   const internal::FloatMode mode;
   const SampleType type = TypeNamed(type_name);
-  return InType(type, [&]<typename T>(T) {
+  InType(type, [&]<typename T>(T) {
     using Weak = std::conditional_t<std::is_same_v<T, float>, float, double>;
-    const uint64_t last = from->size() / sizeof(T) - 1;
+    const uint64_t last = length - 1;
     const auto low_of = [last](double index) {
       return std::min(static_cast<uint64_t>(index), last);
     };
@@ -90,35 +102,42 @@ std::optional<std::vector<double>> Quantiles(const nb::handle& samples, std::str
       const uint64_t low = low_of(static_cast<double>(last) * share);
       ranks.insert(ranks.end(), {low, std::min(low + 1, last)});
     }
-    const Ranked<T> ranked(*from, type, std::move(ranks), threads);
-    std::vector<double> found;
+    const Ranked<T> ranked(*from, type, length, std::move(ranks), threads);
+    double* place = ranked.Places(to, shares.size()).data();
     for (const double share : shares) {
       const double index = static_cast<double>(last) * share;
       const uint64_t low = low_of(index);
-      const T below = ranked.at(low), above = ranked.at(std::min(low + 1, last));
+      const std::span<const T> below = ranked.at(low), above = ranked.at(std::min(low + 1, last));
       // At the last sample numpy counts from -1.
       const double rest = low == last ? index + 1 : index - static_cast<double>(low);
-      found.push_back(weak ? Between<Weak>(below, above, rest)
-                           : Between<double>(below, above, rest));
+      for (size_t i = 0; i < below.size(); ++i) {
+        *place++ = weak ? Between<Weak>(below[i], above[i], rest)
+                        : Between<double>(below[i], above[i], rest);
+      }
     }
-    return found;
   });
+  return true;
 }
 
-std::optional<double> Median(const nb::handle& samples, std::string_view type_name,
-                             uint32_t threads) {
+bool Median(const nb::handle& samples, std::string_view type_name, size_t length,
+            const nb::handle& out, uint32_t threads) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
-  if (!from.has_value()) return std::nullopt;
+  if (!from.has_value()) return false;
+  const Buffer to = Buffer::Writable(out);
   const internal::FloatMode mode;
   const SampleType type = TypeNamed(type_name);
-  return InType(type, [&]<typename T>(T) -> double {
+  InType(type, [&]<typename T>(T) {
     using Mean = std::conditional_t<std::is_same_v<T, float>, float, double>;
-    const uint64_t count = from->size() / sizeof(T);
-    const uint64_t low = (count - 1) / 2, high = count / 2;
-    const Ranked<T> ranked(*from, type, {low, high}, threads);
-    const auto middle = static_cast<Mean>(ranked.at(low));
-    return low == high ? middle : (middle + static_cast<Mean>(ranked.at(high))) / 2;
+    const uint64_t low = (length - 1) / 2, high = length / 2;
+    const Ranked<T> ranked(*from, type, length, {low, high}, threads);
+    const std::span<const T> below = ranked.at(low), above = ranked.at(high);
+    double* place = ranked.Places(to, 1).data();
+    for (size_t i = 0; i < below.size(); ++i) {
+      const auto middle = static_cast<Mean>(below[i]);
+      *place++ = low == high ? middle : (middle + static_cast<Mean>(above[i])) / 2;
+    }
   });
+  return true;
 }
 
 }  // namespace histogram::python

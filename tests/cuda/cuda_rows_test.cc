@@ -131,8 +131,11 @@ TEST_P(CudaRowsTest, EvenRows) {
   using Edges = DeviceRange::Edges;
   uint32_t most = 30'000;
   while (!DeviceRows::MakeEven(type(), most, {}, 1).ok()) --most;
-  for (const auto& [bins, window, count] : {std::tuple(256U, 4096, 60'000), {10U, 100, 5050},
-                                            {1U, 1, 300}, {2000U, 77'000, 200'000}, {most, 90, 180}}) {
+  for (const auto& [bins, window, count] : {std::tuple(256U, 4096, 60'000),
+                                            {10U, 100, 5050},
+                                            {1U, 1, 300},
+                                            {2000U, 77'000, 200'000},
+                                            {most, 90, 180}}) {
     std::vector<std::byte> bytes;
     testing::AppendWithin(type(), {-30, 90}, static_cast<size_t>(count), random_, bytes);
     const uint8_t* const at = Upload(bytes, 3);
