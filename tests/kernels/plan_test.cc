@@ -281,8 +281,8 @@ TEST(PlanTest, FewSamplesTakeNoTables) {
   EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF16, 1'000'000)->has_tables());
   EXPECT_FALSE(Plan::MakeFor(uneven, SampleType::kF64, 1000)->has_tables());
   EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kF64, 10'000)->has_tables());
-  EXPECT_FALSE(Plan::MakeFor(uneven, SampleType::kI32, 1)->has_tables());
-  EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kI32, 1000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(uneven, SampleType::kI32, 100)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kI32, 10'000)->has_tables());
   const Binning letters = *Binning::Alphabet('a', 26, 1);
   EXPECT_EQ(Plan::MakeFor(letters, SampleType::kF32, 1).error().code, ErrorCode::kBadBinning);
   EXPECT_TRUE(Plan::MakeFor(letters, SampleType::kU8, 1)->counts_values());

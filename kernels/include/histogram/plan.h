@@ -14,7 +14,7 @@
 //       histogram::Plan::Make(*binning, histogram::SampleType::kF32);
 //
 // A Plan is immutable, so threads may share it. Copies share its data. Making one with tables takes
-// some 10 to 50 ns a bin, and of 16 bits 0.1 to 0.3 ms in any case. One without tables (Direct)
+// some 10 to 110 ns a bin, and of 16 bits 0.1 to 0.3 ms in any case. One without tables (Direct)
 // takes about a microsecond, but each sample a little more; both count the same. For samples that
 // come once, MakeFor chooses. One of bytes takes no time either.
 #ifndef HISTOGRAM_PLAN_H_
