@@ -23,7 +23,7 @@ from ._gpu_plan import DevicePlan, even_counters
 from ._gpu_plugin import NeedsTables, call, plugin
 from ._gpu_result import DeviceHistogram, answer_of_rows
 from ._quantile_rows import RowSamples
-from ._result import Edges, Histogram, made, sealed
+from ._result import Edges, Histogram, made
 from ._rows import axes_of
 from ._rules import Counts, Rule
 
@@ -246,7 +246,7 @@ def _count_rows(
 
     def in_order(counts: Counts, outside: Counts) -> Histogram:
         below, above, nan = np.moveaxis(layout.in_order(outside), -1, 0)
-        return made(sealed(layout.in_order(counts)), edges, below, above, nan)
+        return made(layout.in_order(counts), edges, below, above, nan)
 
     if not rows or not samples.size:
         if on_device:

@@ -17,7 +17,7 @@ from ._gpu_layout import Layout, stretches, stretches_of_axes
 from ._gpu_plan import DevicePlan, even_counters
 from ._gpu_plugin import NeedsTables
 from ._gpu_result import DeviceHistogram, answer_of_rows
-from ._result import Histogram, fixed, made, sealed
+from ._result import Histogram, fixed, made
 from ._rows import Axes, Stretches
 
 _ROW_SAMPLES_MAX = 2**32 - 1
@@ -109,7 +109,7 @@ def _count(
             )  # fmt: skip
             edges = edges.reshape(*shape, -1)
         below, above, nan = np.moveaxis(outside.reshape(*shape, 3), -1, 0)
-        return made(sealed(counts.reshape(*shape, bins)), edges, below, above, nan)
+        return made(counts.reshape(*shape, bins), edges, below, above, nan)
 
     return answer_of_rows(counter, layout, bins, None, samples, read, on_device)
 

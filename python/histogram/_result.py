@@ -404,7 +404,7 @@ class Histogram:
 
 def made(counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Histogram:
     """A histogram of arrays that nobody else has, without a look at their values."""
-    return Histogram.__new__(Histogram)._put(counts, edges, below, above, nan)
+    return Histogram.__new__(Histogram)._put(sealed(counts), edges, below, above, nan)
 
 
 def counted(
