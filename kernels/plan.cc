@@ -356,8 +356,8 @@ bool Plan::TablesPay(uint64_t samples) const {
   const uint64_t bins = bin_count();
   if (bytes <= 2) return samples > bins * (guess ? 2 : 1) + (uint64_t{1} << 8 * bytes) / 4;
   if (guess) return samples > bins * (long_integers ? 4 : sure ? 64 : 8);
-  // A search, whose steps grow with the logarithm of the bins (a Xeon with AVX-512: tables of floats
-  // take some 110 ns a bin, of integers 45, and a step without them 4 to 12).
+  // A search, whose steps grow with the logarithm of the bins (a Xeon with AVX-512: tables of
+  // floats take some 110 ns a bin, of integers 45, and a step without them 4 to 12).
   return samples > bins * (floats ? 32 : 20) / std::bit_width(bins) + 1024;
 }
 

@@ -280,15 +280,18 @@ def _checked(found: _wire.Answer, bins: int, held: npt.NDArray[Any]) -> tuple[Co
     """The counts of each row, and its samples below, above and NaN. Checks that they account for
     every one of the samples that the rows hold."""
     rows = len(held)
-    none = np.zeros(rows, np.int64)
-    columns = [none if one is None else one for one in (found.below, found.above, found.nan)]
-    if len(found.counts) != rows * bins or any(len(column) != rows for column in columns):
+    outside = np.zeros((rows, 3), np.int64)
+    columns = found.below, found.above, found.nan
+    if len(found.counts) != rows * bins or any(len(one) != rows for one in columns if one is not None):
         raise server_error("INTERNAL", f"{len(found.counts)} counts for {rows} rows of {bins} bins")
+    for i, column in enumerate(columns):
+        if column is not None:
+            outside[:, i] = column
     counts = found.counts.reshape(rows, bins)
-    outside = np.stack(columns, axis=-1)
     sums = counts.sum(axis=-1) + outside.sum(axis=-1)
-    for wrong in np.flatnonzero(sums != held):
-        total = f"counts add up to {sums[wrong]}, not to {held[wrong]} samples"
+    wrong = sums != held
+    if wrong.any():
+        total = f"counts add up to {sums[wrong][0]}, not to {held[wrong][0]} samples"
         raise server_error("INTERNAL", total)
     if min(counts.min(initial=0), outside.min()) < 0:
         raise server_error("INTERNAL", "a count is less than 0")

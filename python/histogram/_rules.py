@@ -321,10 +321,13 @@ def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Ru
 
 
 def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
-    if place is THIS_PROCESS:
-        even = _even.plan(samples, kind, bins, range)
-        if even is not None:
+    even = _even.plan(samples, kind, bins, range)
+    if even is not None:
+        if place is THIS_PROCESS:
             return Rule.of(*even)
+        if even[1] <= place.bins_max:
+            edges = fixed(even[0]())
+            return Rule.of(edges, even[1], place.plan(edges.astype(np.float64), kind))
     bins, range = resolved(bins), resolved(range)
     check_bare("bins", bins)
     check_bare("range", range)
