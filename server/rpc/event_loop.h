@@ -69,15 +69,14 @@ class Posted {
 //
 // The thread answers a message that it counts itself before it looks at the next one, whatever the
 // clients do. So now and then one message is handed over to see whether another comes meanwhile.
-// Without it, a client that waits for each answer costs 22 % more CPU a call of 64 KiB, and 18 % at
-// 1 MiB (2-core x86 VM, at 07ac9dd). Belongs to the loop's thread.
+// Without it, a client that waits for each answer costs 18 % more CPU a call of 1 MiB (2-core x86
+// VM, at 07ac9dd). Belongs to the loop's thread.
 class SendsAhead {
  public:
   // An observation holds for this many messages.
   static constexpr uint32_t kMemory = 64;
-  // Of the messages that come alone the second is handed over, and then one in this many.
-  // ComputeMany of 64 KiB with one message in flight then keeps 0.92 to 1.11 of its rate, where it
-  // lost a fifth (two cores, after b69c2c5).
+  // Of the messages that come alone the second is handed over, and then one in this many. Not
+  // measured apart.
   static constexpr uint32_t kTryEvery = 16;
 
   // A message came while `others` were handed over and not yet back. Returns whether to hand it

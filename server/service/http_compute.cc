@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -145,7 +146,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     FillJob(message->parsed, message, query_, until, *this, in_parts_);
     const uint64_t reply_bytes = message->parsed.reply_bytes;
     // One thread serves the whole port.
-    for_lane = bytes >= kHandOverBytesMin || reply_bytes >= kHandOverBytesMin;
+    for_lane = std::max<uint64_t>(bytes, reply_bytes) >= kSmallBytesMax;
     if (holds_) return absl::OkStatus();
     return HoldReply(reply_bytes, in_parts_ ? 0 : message->body->held.bytes());
   }

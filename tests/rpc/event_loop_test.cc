@@ -17,7 +17,7 @@
 namespace histogram::server {
 namespace {
 
-constexpr uint64_t kMuch = 64 << 10, kLittle = 1 << 10;
+constexpr uint64_t kMuch = 256 << 10, kLittle = 1 << 10;
 
 // A function that some thread calls, once.
 class Callback {
