@@ -177,8 +177,8 @@ class Filled:
         if not callable(edges) and edges.ndim > 1:
             edges = edges.reshape(*self.shape, edges.shape[-1])
         counts = self.counts.reshape(*self.shape, self.counts.shape[-1])
-        below, above, nan = np.moveaxis(self.outside.reshape(*self.shape, 3), -1, 0)
-        return made(counts, edges, below, above, nan)
+        outside = self.outside.reshape(*self.shape, 3)
+        return made(counts, edges, outside[..., 0], outside[..., 1], outside[..., 2])
 
 
 def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Histogram:
