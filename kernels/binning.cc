@@ -301,11 +301,14 @@ void FoldInto(std::span<const uint64_t, kByteValues> values, const Binning& binn
   static_assert(Binning::kBelow == -1 && Binning::kAbove == -2 && Binning::kIgnored == -3);
   std::array<uint64_t, 4> outside{};  // indexed by -kBelow, -kAbove, -kIgnored
   const std::array<int32_t, kByteValues>& table = binning.table();
-  for (uint32_t v = 0; v < kByteValues; ++v) {
+  // Mostly values of one bin lie together: additions to one counter would wait for each other.
+  for (uint32_t v = 0; v < kByteValues;) {
     const int32_t bin = table[v];
+    uint64_t sum = values[v];
+    while (++v < kByteValues && table[v] == bin) sum += values[v];
     uint64_t& cell =
         bin >= 0 ? out.counts[static_cast<size_t>(bin)] : outside[static_cast<size_t>(-bin)];
-    cell += values[v];
+    cell += sum;
   }
   out.below = outside[1];
   out.above = outside[2];
