@@ -36,7 +36,7 @@ struct BackendInfo {
   uint64_t lane_bytes = 0;     // most payload bytes of one batch; UINT64_MAX: no limit of its own
   uint32_t lane_payloads = 0;  // most items of one batch; UINT32_MAX: no limit of its own
   // Most counters of one batch of typed samples. 0: the backend counts bytes only; UINT64_MAX: no
-  // limit of its own. On a GPU all items of such a batch have the same plan.
+  // limit of its own. On a GPU the plans of such a batch have the same bins.
   uint64_t lane_counters = 0;
   PhaseLimits phases;         // what phases may need; their payload may be larger than lane_bytes
   uint64_t pinned_bytes = 0;  // allocated at start

@@ -172,7 +172,8 @@ absl::Status App::Start() {
   }
   RefreshSecurity();
   listening_.store(true);
-  // A reader of the port file finds a ready server. The log says `ready` once the file is there.
+  // Who reads the port file finds a server that is ready, if it can be. Once the file is there, the
+  // log says whether it is.
   UpdateHealth();
   if (absl::Status written = WritePortFile(); !written.ok()) return written;
   LogReadiness();

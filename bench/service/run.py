@@ -6,9 +6,10 @@ backend; and, in a few rounds only, since they are only drawn: the null sink ove
 sink over gRPC's callbacks ("stock gRPC"), raw TCP (the ceiling) and Python peers. What each of them is: sinks.h,
 raw_tcp.cc, peer_server.py. In each round of a row all servers take a turn, each round beginning with another one.
 Turns are short and many: two turns of one server differ by how the host places its threads, whatever they last.
-For the same reason client and servers have two cores each for a connection, and half of the host at most. `auto` has a second of a row's load before the first round, in which to try. Rows and rounds are fixed
-before the first one and written into the file with the command; a run replaces its whole file. Every reply is
-verified, except those of sinks that have no right answer.
+For the same reason client and servers have two cores each for a connection, and half of the host at most. `auto` has
+a second of a row's load before the first round, in which to try. Rows and rounds are fixed before the first one and
+written into the file with the command; a run replaces its whole file. Every reply is verified, except those of sinks
+that have no right answer.
 
   bench/service/run.py --backends cpu --output service.json            all rows, six minutes
   bench/service/run.py --backends cpu --suite short --rounds 5         a glance

@@ -207,6 +207,11 @@ def count(
             f"a: {nan} nulls; give a range or edges, and no axis, channels or windows, or drop them"
         )
     cut = _rows.cut_of(samples, axis, channels, windows)
+    if server is not None:
+        from ._remote import Counting, client_of
+
+        held = cut.held(samples.size) if isinstance(cut, _rows.Stretches) else samples.size
+        place = Counting(client_of(server), held)
     if isinstance(range, str) and range == "rows":
         if cut is None:
             raise ValueError("range: 'rows'; is combined with axis, channels or windows")

@@ -245,8 +245,8 @@ def patch_numpy() -> contextlib.ExitStack:
 
     ``with`` undoes it at its end. Answers are the same, bit for bit. What the package does not
     count, counts in another way on purpose, or does not count faster goes to numpy's own function:
-    weights, few samples, sequences, quantiles along an axis. Code that has imported a function by
-    name before keeps numpy's.
+    weights, few samples, sequences; and so do quantiles along an axis. Code that has imported a
+    function by name before keeps numpy's.
 
     >>> import numpy as np, histogram
     >>> with histogram.patch_numpy():

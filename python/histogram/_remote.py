@@ -25,6 +25,7 @@ _SPEC_OTHER_BYTES = 128
 _ROW_WORK_MAX = 1 << 28
 T = TypeVar("T")
 Progress = Callable[[int, int], object]
+Tell = Callable[[int], object]
 # Later deadlines are no limit: gRPC computes with the time of day.
 _DEADLINE_MAX = 1e9
 
@@ -55,8 +56,8 @@ def connect(
 
     ``progress(sent, all)`` is called with numbers of samples while a long array is sent. It may be
     called on another thread. What it raises ends the call. Some binnings need the samples more than
-    once: with more bins than the server takes, with a last edge that repeats, or for rows between
-    edges that repeat or are infinite. Then it starts again each time.
+    once: with more bins than the server takes, or with a last edge that repeats. Then ``sent`` is
+    the mean of these times.
 
     A client can be pickled, for Dask or Ray: the copy connects anew. One with a token or a
     certificate cannot, because whoever reads the pickle would have the secret. A task that needs
@@ -172,9 +173,11 @@ class Client:
     def bins_max(self) -> int:
         return min(self.limits.bins, (self.limits.spec_bytes - _SPEC_OTHER_BYTES) // 8)
 
-    def plan(self, edges: npt.NDArray[np.float64] | int, kind: str) -> RemotePlan:
+    def plan(
+        self, edges: npt.NDArray[np.float64] | int, kind: str, sent: Sent | None = None
+    ) -> RemotePlan:
         """The plan of these edges, or of so many bins over each row's own range."""
-        return RemotePlan(self, edges, kind)
+        return RemotePlan(self, edges, kind, sent or Sent(None, 0))
 
     def order_statistics(
         self, samples: Array, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
@@ -188,8 +191,8 @@ class Client:
         """The answer to one message."""
         return self._read(_wire.answer, self._call(self._compute, _wire.request(*message)))
 
-    def accumulate(self, spec: bytes, pieces: Iterable[Array], samples: int) -> _wire.Answer:
-        """The answer to a stream of pieces, in order."""
+    def accumulate(self, spec: bytes, pieces: Iterable[Array], tell: Tell) -> _wire.Answer:
+        """The answer to a stream of pieces, in order. `tell`: of the samples of each one sent."""
         left = iter(pieces)
         head: bytes | None = spec
         sent = 0
@@ -201,12 +204,11 @@ class Client:
             exception would be lost or would leave the stream without an end."""
             nonlocal head, sent
             try:
-                if sent and self.progress is not None:
-                    self.progress(sent, samples)
+                tell(sent)
                 piece = next(left, None)
                 if piece is None:
                     return None
-                sent += piece.size
+                sent = piece.size
                 first, head = head, None
                 return _wire.request(first, piece)
             except BaseException as error:
@@ -302,12 +304,53 @@ def _cut(samples: Array, size: int) -> Iterator[Array]:
     return (samples[first : first + size] for first in range(0, samples.size, size))
 
 
+class Sent:
+    """Tells `progress` how many samples of a call are sent. Where several plans count all of them,
+    that is the mean over the plans."""
+
+    def __init__(self, progress: Progress | None, samples: int) -> None:
+        self.samples = samples
+        self.plans = 0
+        self._progress = progress
+        self._sent = 0
+
+    def tell(self, samples: int) -> None:
+        """So many more are sent, to one of the plans."""
+        if samples and self._progress is not None:
+            self._sent += samples
+            self._progress(self._sent // self.plans, self.samples)
+
+
+class Counting:
+    """A client, for one call that counts so many samples."""
+
+    name = None
+    takes_any_layout = True
+
+    def __init__(self, client: Client, samples: int) -> None:
+        self._client = client
+        self._sent = Sent(client.progress, samples)
+        self.order_statistics = client.order_statistics
+
+    @property
+    def bins_max(self) -> int:
+        return self._client.bins_max
+
+    def plan(self, edges: npt.NDArray[np.float64] | int, kind: str) -> RemotePlan:
+        return self._client.plan(edges, kind, self._sent)
+
+
 class RemotePlan:
     """Edges and a sample type, for counting on a server. Has the methods of _native.Plan. Instead
     of edges a number of bins over each row's own range, which the server finds."""
 
-    def __init__(self, client: Client, bins: npt.NDArray[np.float64] | int, kind: str) -> None:
+    def __init__(
+        self, client: Client, bins: npt.NDArray[np.float64] | int, kind: str, sent: Sent
+    ) -> None:
         self._client = client
+        self._sent = sent
+        self._left = sent.samples  # of them nobody was told yet
+        sent.plans += 1
         self._bins = bins
         self._kind = kind
         self.bin_count = bins if isinstance(bins, int) else len(bins) - 1
@@ -331,7 +374,7 @@ class RemotePlan:
         step = max(1, min(one, _CHUNK_BYTES) // samples.itemsize)
         pieces = [in_order(samples)] if is_plain(samples) else chunks(samples)
         cut = itertools.chain.from_iterable(_cut(piece, step) for piece in pieces)
-        return self._client.accumulate(spec, cut, samples.size)
+        return self._client.accumulate(spec, cut, self._sent.tell)
 
     def count_rows(
         self,
@@ -349,12 +392,24 @@ class RemotePlan:
         window = window or samples.size // channels
         every = step or window
         most = self._stretches_max(window, every, channels, samples.itemsize)
+        news = 0  # by so many samples a message brings the call forward
+
+        def tell(sent: int) -> None:
+            nonlocal news
+            sent = min(sent, news)  # windows may overlap
+            news -= sent
+            self._left -= sent
+            self._sent.tell(sent)
+
         for first in range(0, stretches, max(1, most)):
             last = min(stretches, first + max(1, most))
             part = samples[first * every * channels : ((last - 1) * every + window) * channels]
             rows = slice(first * channels, last * channels)
+            news = (last - first) * every * channels
+            if last == stretches and self._left <= part.size:
+                news = self._left
             if most == 0:
-                found = self._count_stretch(part, channels)
+                found = self._count_stretch(part, channels, tell)
             else:
                 spec = _wire.spec(self._kind, self._bins, rows=(window, step, channels))
                 found = self._client.compute(spec, part)
@@ -368,10 +423,9 @@ class RemotePlan:
                         failure = f"no range of each of {len(ends[rows])} rows"
                         raise server_error("INTERNAL", failure)
                     ends[rows] = told
-            if self._client.progress is not None:
-                self._client.progress(min(last * every * channels, samples.size), samples.size)
+            tell(news)
 
-    def _count_stretch(self, samples: Array, channels: int) -> _wire.Answer:
+    def _count_stretch(self, samples: Array, channels: int, tell: Tell) -> _wire.Answer:
         """Counts a stretch that is longer than a message."""
         spec = _wire.spec(self._kind, self._bins, rows=(0, 0, channels))
         if self.ends is not None:
@@ -383,7 +437,7 @@ class RemotePlan:
                 )
             return self._client.compute(spec, samples)
         size = max(1, _CHUNK_BYTES // (channels * samples.itemsize)) * channels
-        return self._client.accumulate(spec, _cut(samples, size), samples.size)
+        return self._client.accumulate(spec, _cut(samples, size), tell)
 
     def _stretches_max(self, window: int, every: int, channels: int, itemsize: int) -> int:
         """The most stretches of one message; 0 if one stretch does not fit."""

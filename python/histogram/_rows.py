@@ -59,6 +59,13 @@ class Stretches:
             return -(-pixels // self.window)
         return 0 if pixels < self.window else (pixels - self.window) // self.step + 1
 
+    def held(self, samples: int) -> int:
+        """How many of so many samples come before the last row ends."""
+        if self.window is None or self.step == 0:
+            return samples
+        last = self.number(samples) - 1
+        return (last * self.step + self.window) * (self.channels or 1) if last >= 0 else 0
+
     def shape_in(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the rows of an array of this shape: an axis for the stretches and one for
         the channels, where these are given."""

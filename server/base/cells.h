@@ -43,8 +43,8 @@ class Cells {
     std::atomic<uint64_t>* cells_ = nullptr;
   };
 
-  // `shard_count` 0: enough that each loop and each lane of a server has one to itself. Rounded up
-  // to a power of two; at most kShardsMax.
+  // `shard_count` 0: enough that each loop and each lane of a server has one to itself, if their
+  // numbers are the defaults. Rounded up to a power of two; at most kShardsMax.
   explicit Cells(size_t cell_count, size_t shard_count = 0) {
     constexpr size_t kOtherThreads = 4;
     if (shard_count == 0) shard_count = 2 * size_t{UsableCores()} + kOtherThreads;

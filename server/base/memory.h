@@ -2,7 +2,7 @@
 //
 //   receiving   messages that gRPC has, in part or whole. Limit: receive_bytes_max; then calls end
 //               (1).
-//   read_ahead  large messages of streams. receive_bytes_max / 8; then streams stop to read (2).
+//   read_ahead  large messages of streams. receive_bytes_max / 8; then streams stop reading (2).
 //   replies     replies from before they are made until they are written, and totals.
 //               receive_bytes_max / 4; then (2) holds and calls end (1). At / 2 calls are refused.
 //   totals      sums of Accumulate, a part of replies. / 8; then calls are refused.

@@ -1,8 +1,9 @@
 // Shares the queue's room among callers.
 //
 // All callers together may take `bytes_max`. A caller that holds room must leave at least half as
-// much free as it holds. So one caller takes at most two thirds, and two take four fifths. A caller
-// that holds nothing may take all that is free. So it finds room, however much the others send.
+// much free as it holds. So several jobs of one caller take at most two thirds, and those of two
+// take four fifths. A caller that holds nothing may take all that is free, with one job. So it
+// finds room, however much the others send.
 //
 // Waiting jobs enter caller by caller, in turn. Those of one caller enter first come, first served.
 // If a caller that holds nothing needs more than is free, all others wait behind it.

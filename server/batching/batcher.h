@@ -115,7 +115,7 @@ class Batcher {
   // lock and does it (Finish): submits, reports, calls back. An entry with something to do is
   // counted in active_ as long as it will touch this object again. Its last step, under the lock,
   // takes it off: after that, a thread in WaitIdle may destroy the batcher as soon as the lock is
-  // free.
+  // free. Pump alone looks at the batcher once more: its caller is not one of those.
 
   // --- Arrive (batcher_arrive.cc)
   // Whether this thread may count the job, if the gate is open.

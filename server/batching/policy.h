@@ -51,8 +51,8 @@ struct Decision {
 //   payload that is executing in part does not take the last lane while nothing else is queued.
 //   No part but the last is smaller than a quarter of split_bytes_min. On the CPU no part is larger
 //   than a lane's share of what is left, so that lanes that become free take part.
-// - A batch takes at most its lane's share of the queue (but a few payloads at least): the other
-//   lanes will soon be free too.
+// - A batch takes at most its lane's share of the queue, but 64 payloads and 256 KiB in any case:
+//   the other lanes will soon be free too.
 // - A payload larger than bytes_max is cut to that. Its rest stays first of its caller.
 // Backends that are down or have no lanes are skipped. With none left the decision is to wait.
 Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,

@@ -78,8 +78,8 @@ constexpr Setting kSettings[] = {
              "the longest call, and 5s less than what stops the process waits"},
     {.name = "port-file", .listed = kHelpAll, .placeholder = "FILE",
      .member = [](Config& c) -> Member { return &c.port_file; },
-     .help = "once ready, write the open addresses here, one a line: address=..., metrics=..., "
-             "http=...; for scripts that ask for port 0"},
+     .help = "once all ports are open, write their addresses here, one a line: address=..., "
+             "metrics=..., http=...; for scripts that ask for port 0"},
     {.name = "streams-max", .listed = kHelpAll, .limits = {1, 1000000},
      .member = [](Config& c) -> Member { return &c.transport.streams_max; },
      .help = "concurrent calls of one connection; fewer where memory for messages runs out, more "

@@ -110,7 +110,7 @@ CallGuard::Ended CallGuard::End(grpc::StatusCode code, const std::string& why,
       chosen.emplace_back(*call->context_);
     }
   }
-  // gRPC must not be called with a lock that its callers on other threads wait for.
+  // Without the locks, for which the loops' threads wait: gRPC must not end a call under them.
   for (HeldCall& call : chosen) call.End(code, why);
   ended.calls = chosen.size();
   return ended;

@@ -1,9 +1,9 @@
 // The server's event loops. A loop owns one completion queue of gRPC and one thread.
 //
 // gRPC assigns each connection to a queue, and with it to a loop. The loop's thread receives the
-// connection's messages, counts the small ones, and is the only one that talks to gRPC about its
-// calls. Another thread that works for a call posts the outcome to the loop. So a call needs no
-// lock.
+// connection's messages, counts the small ones, and is the only one that reads, writes and finishes
+// its calls. Another thread that works for a call posts the outcome to the loop. So a call needs no
+// lock. From other threads gRPC may only cancel it (call_guard.h).
 //
 // A loop has connections of its own only where each queue polls its own sockets, as gRPC's strategy
 // "poll" does (ChoosePolling). With other strategies it is correct, and slower.

@@ -38,7 +38,8 @@ constexpr char kServiceName[] = "histogram.v1.HistogramService";
 constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
 // Reflection is gRPC's synchronous service: it has a thread for each open stream.
 constexpr int kReflectionThreadsMax = 16;
-// Clients that ping faster are disconnected. gRPC's clients do not ask for less than 10 s.
+// Clients that ping faster are disconnected. gRPC for Go and Java does not; that for C++ and Python
+// does where it is told to.
 constexpr int kPingIntervalMsMin = 10000;
 // gRPC takes messages of at least this over the largest payload, so that the service's own check,
 // which answers with a proper error, comes first.

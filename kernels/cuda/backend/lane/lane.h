@@ -75,8 +75,8 @@ class Lane {
   // Executes the batch with that kernel. REQUIRES: the batch is not empty and within the lane's
   // limits.
   absl::Status Begin(const Batch& batch, const CudaKernel& kernel);
-  // The same for typed samples. REQUIRES: `plan` is that of every item; together they need at most
-  // kLaneCounters.
+  // The same for typed samples. REQUIRES: `plan` has the bins of every item's plan; together they
+  // need at most kLaneCounters.
   absl::Status BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan);
   // UNAVAILABLE: the context is lost, and with it this lane. It must not be destroyed.
   absl::Status Wait();
