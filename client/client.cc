@@ -19,7 +19,6 @@
 #include "absl/time/clock.h"
 #include "client/channel.h"
 #include "client/codec.h"
-#include "client/status.h"
 #include "grpc/health/v1/health.pb.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 

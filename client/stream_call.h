@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/status.h"
+#include "client/codec.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 
 namespace histogram::client {

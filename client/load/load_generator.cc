@@ -91,7 +91,7 @@ std::string MakePayload(const LoadOptions& options) {
 
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   if (absl::Status s = CheckOptions(options); !s.ok()) return s;
-  const size_t threads = LoadThreads(options.connections);
+  const size_t threads = 2 * QueuesFor(options.connections);  // of queues and of schedules
   if (absl::Status s = CheckThreads(threads); !s.ok()) return s;
   // Each thread waits by a descriptor of its own.
   const size_t descriptors = options.connections + threads + kGrpcDescriptors;

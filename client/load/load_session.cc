@@ -157,22 +157,11 @@ bool LoadMessages::IsAccumulateReply(grpc::ByteBuffer& reply, uint64_t chunks) c
 }
 
 namespace {
-size_t ShardOfThisThread(size_t shards) {
-  static std::atomic<size_t> next{0};
-  thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine % shards;
-}
-
-std::string WithoutNumbers(const std::string& text) {
-  std::string shape;
-  for (const char c : text) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
-      shape.push_back(c);
-    } else if (shape.empty() || shape.back() != '#') {
-      shape.push_back('#');
-    }
-  }
-  return shape;
+std::string WithoutNumbers(std::string text) {
+  const auto in_number = [](char a, char b) { return a == '#' && b == '#'; };
+  std::replace_if(text.begin(), text.end(), absl::ascii_isdigit, '#');
+  text.erase(std::unique(text.begin(), text.end(), in_number), text.end());
+  return text;
 }
 
 uint64_t NsSince(LoadClock::time_point since) {
@@ -184,7 +173,9 @@ uint64_t NsSince(LoadClock::time_point since) {
 void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
   if (!measuring()) return;
   const uint64_t ns = NsSince(since);
-  Shard& shard = shards_[ShardOfThisThread(kShards)];
+  static std::atomic<size_t> next{0};
+  thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  Shard& shard = shards_[mine % kShards];
   absl::MutexLock lock(&shard.mu);
   ++shard.requests;
   // An answer counts when it comes; its latency only if all of it lies in the measured time.
@@ -242,15 +233,8 @@ LoadResult LoadTally::Collect() {
   return result_;
 }
 
-namespace {
-// At most one for each core of the machine.
 size_t QueuesFor(size_t connections) {
   return std::clamp<size_t>(connections, 1, std::max(1U, std::thread::hardware_concurrency()));
-}
-}  // namespace
-
-size_t LoadThreads(size_t connections) {
-  return 2 * QueuesFor(connections);  // of queues and of schedules
 }
 
 LoadQueues::LoadQueues(size_t connections) {

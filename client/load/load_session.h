@@ -119,14 +119,13 @@ class LoadTally {
 // is a LoadEvent*.
 using LoadEvent = std::function<void(bool ok)>;
 
-// How many threads a load over so many connections takes, beside those of gRPC.
-size_t LoadThreads(size_t connections);
+// One queue for each connection, but at most one for each core of the machine.
+size_t QueuesFor(size_t connections);
 
 // The completion queues and their threads. A connection belongs to one queue, so one thread handles
 // all its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU time.
 class LoadQueues {
  public:
-  // One queue for each connection, but at most one for each core of the machine.
   explicit LoadQueues(size_t connections);
   // REQUIRES: no operation is under way.
   ~LoadQueues();

@@ -22,7 +22,7 @@ class UnaryLoad final : public LoadWorker {
     if (!ClosedLoop()) {
       // To begin a call takes a thread for a while, a large one until the socket has taken it: one
       // thread would fall behind, and that would be counted as latency.
-      const size_t pacers = LoadThreads(context_.stubs.size()) / 2;
+      const size_t pacers = QueuesFor(context_.stubs.size());
       const auto begin = LoadClock::now();
       for (size_t i = 0; i < pacers; ++i) {
         pacers_.emplace_back([this, begin, i, pacers] { Pace(begin, i, pacers); });
