@@ -1,5 +1,3 @@
-#include "client/cli/app.h"
-
 #include <histogram/values.h>
 #include <unistd.h>
 
@@ -14,8 +12,8 @@
 #include "absl/strings/str_replace.h"
 #include "client/channel.h"
 #include "client/cli/arguments.h"
-#include "client/cli/commands/input.h"
-#include "client/cli/commands/samples.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "client/cli/app.h"
+#include "client/cli/commands/commands.h"
 #include "client/cli/files.h"
 
 namespace {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/client_testing.h"

@@ -11,8 +11,8 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/files.h"
+#include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
-#include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
 

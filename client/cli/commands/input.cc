@@ -1,5 +1,3 @@
-#include "client/cli/commands/input.h"
-
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -9,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/files.h"
 
 namespace histogram::cli {

@@ -10,8 +10,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/commands/number_list.h"
-#include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "client/cli/render/text.h"
 

@@ -1,5 +1,3 @@
-#include "client/cli/commands/samples.h"
-
 #include <histogram/typed.h>
 #include <poll.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"

@@ -20,7 +20,7 @@
 #include "client/channel.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/files.h"
-#include "client/cli/render/table.h"
+#include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
 
