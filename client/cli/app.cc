@@ -160,7 +160,9 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
                 ComputeOptions& options) {
   CLI::App& command = *app.add_subcommand(name, description)->footer(footer);
   AddInput(command, "files", options.files, "The files");
-  AddChoice(command, "--type", options.type, SampleTypeNames(),
+  std::vector<std::string> types;
+  for (const SampleTypeInfo& info : kSampleTypeList) types.emplace_back(info.name);
+  AddChoice(command, "--type", options.type, types,
             "The type of a sample, little-endian; a .npy file names its own (default: u8)");
   CLI::Option* const type = command.get_option("--type");
   command

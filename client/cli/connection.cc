@@ -187,14 +187,6 @@ absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string&
   return absl::OkStatus();
 }
 
-absl::Status ReadTls(const ServerOptions& options, absl::Time deadline, client::TlsOptions& tls) {
-  absl::Status status = ReadInto(options.tls_ca, deadline, tls.root_certificates);
-  status.Update(ReadInto(options.tls_cert, deadline, tls.certificate_chain));
-  status.Update(ReadInto(options.tls_key, deadline, tls.private_key));
-  tls.server_name = options.tls_server_name;
-  return status;
-}
-
 // What the library finds wrong, by the names of the options and files.
 absl::Status NamingFiles(const absl::Status& status, const ServerOptions& options) {
   const auto named = [](const char* option, const std::string& path) {
@@ -228,12 +220,15 @@ absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& o
   const absl::Time deadline = DeadlineOf(options);
   client::ConnectOptions connect;
   connect.user_agent = "histogram-client";
+  absl::Status status;
   if (options.tls) {
-    absl::Status status = ReadTls(options, deadline, connect.tls.emplace());
-    if (!status.ok()) return status;
+    client::TlsOptions& tls = connect.tls.emplace();
+    tls.server_name = options.tls_server_name;
+    status.Update(ReadInto(options.tls_ca, deadline, tls.root_certificates));
+    status.Update(ReadInto(options.tls_cert, deadline, tls.certificate_chain));
+    status.Update(ReadInto(options.tls_key, deadline, tls.private_key));
   }
-  absl::Status status =
-      ReadInto(options.token_file, deadline, connect.bearer_token, kTokenBytesMax);
+  status.Update(ReadInto(options.token_file, deadline, connect.bearer_token, kTokenBytesMax));
   if (!status.ok()) return status;
   absl::StripAsciiWhitespace(&connect.bearer_token);
   return connect;

@@ -81,12 +81,6 @@ double GigabytesPerSecond(const BenchOptions& options, const LoadResult& result)
   return result.requests_per_second() * static_cast<double>(options.load.payload_bytes) / 1e9;
 }
 
-// Whether the client could not begin its requests as they were due.
-bool FellBehind(const BenchOptions& options, const LoadResult& result) {
-  return static_cast<double>(result.begun) + 1 <
-         0.95 * options.load.rate_per_second * result.seconds;
-}
-
 std::string RenderText(const BenchOptions& options, const LoadResult& result, size_t columns) {
   const double per_second = result.requests_per_second();
   std::string text = absl::StrFormat("%s requests/s  %.3f GB/s\n", FormatRate(per_second),
@@ -104,7 +98,8 @@ std::string RenderText(const BenchOptions& options, const LoadResult& result, si
     absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency), "\n");
   }
   absl::StrAppendFormat(&text, "client   %.2f CPU seconds\n", result.client_cpu_seconds);
-  if (FellBehind(options, result)) {
+  if (static_cast<double>(result.begun) + 1 <
+      0.95 * options.load.rate_per_second * result.seconds) {
     absl::StrAppendFormat(&text,
                           "this client could begin %s requests/s of the %g asked for: its limit, "
                           "and not the server's\n",

@@ -69,13 +69,6 @@ bool NeedsSecondLook(const v1::Spec& spec, const ServerOptions& server) {
   return NeedsRange(spec) || (of_values && !one_pass);
 }
 
-// Makes the machine's byte order of the other one.
-void SwapBytes(size_t sample_bytes, std::string& bytes) {
-  for (size_t end = sample_bytes; end <= bytes.size(); end += sample_bytes) {
-    std::reverse(&bytes[end - sample_bytes], &bytes[end - sample_bytes] + sample_bytes);
-  }
-}
-
 // Takes big-endian inputs into memory. If `twice`, those that can be read only once, too.
 absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, absl::Time deadline,
                         std::vector<Input>& inputs) {
@@ -101,7 +94,10 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
                 "its range, median and quantiles take a second look"));
     }
     if (input.array && bytes->size() < input.limit) return CutOff(input);
-    if (input.big_endian) SwapBytes(SampleBytes(type), *bytes);
+    const auto step = static_cast<ptrdiff_t>(SampleBytes(type));
+    for (auto at = bytes->begin(); input.big_endian && at != bytes->end(); at += step) {
+      std::reverse(at, at + step);
+    }
     input.bytes = *std::move(bytes);
   }
   return absl::OkStatus();
@@ -152,11 +148,6 @@ void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
     }
     Note(env, absl::StrCat(input.name, ": its bytes are counted; ", instead));
   }
-}
-
-bool LacksMedian(const Report& report) {
-  const v1::Statistics& statistics = report.histogram.statistics();
-  return statistics.has_minimum() && !statistics.has_median();
 }
 
 // Why the server has counted a part only. A connection that breaks while the server shuts down may
@@ -222,7 +213,8 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     const absl::StatusOr<Report>& result = (*results)[i];
     if (result.ok()) {
       reports.push_back(*result);
-      if (LacksMedian(*result)) {
+      const v1::Statistics& statistics = result->histogram.statistics();
+      if (statistics.has_minimum() && !statistics.has_median()) {
         Note(env, absl::StrCat(inputs[i].name,
                                ": the median is missing: it takes all samples at once, and the "
                                "input is larger than what this server takes"));

@@ -77,9 +77,6 @@ bool IsFileOrPipe(int standard_input);
 absl::Status CheckOutput(const char* option, const std::string& output,
                          const std::vector<std::string>& files, int standard_input);
 
-// "u8", "i8" ... "f64".
-std::vector<std::string> SampleTypeNames();
-
 // Sets the spec's type. Reads the headers of inputs that begin as .npy files do, takes their type
 // and skips the headers. `type`: the type that the user asked for; empty: none.
 // INVALID_ARGUMENT: inputs of two types. FAILED_PRECONDITION: a file that is not readable as .npy,

@@ -162,12 +162,6 @@ char SeparatorOf(absl::string_view header) {
   return used == kSeparators.end() ? ',' : *used;
 }
 
-// Whether lines of old Macs are in the row, of which it holds all then.
-bool HasBareReturns(absl::string_view row) {
-  const size_t at = row.find('\r');
-  return at < row.size() - 1 && row[at + 1] != '\n';
-}
-
 // The columns of a table, by its header.
 struct Header {
   char separator = ',';
@@ -241,7 +235,9 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
       at = row.end + (row.end < end ? 1 : 0);
       if (absl::StripAsciiWhitespace(text).empty()) continue;
       if (!header.has_value()) {
-        if (HasBareReturns(text)) {
+        // Lines of old Macs, of which this row holds all.
+        const size_t cr = text.find('\r');
+        if (cr < text.size() - 1 && text[cr + 1] != '\n') {
           return reader.Error(begin, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
         }
         const absl::StatusOr<Header> found = ReadHeader(text, column);

@@ -43,13 +43,6 @@ constexpr uint64_t kNpyHeaderMax = uint64_t{64} << 10;
 constexpr size_t kLookedAtBytes = 4096;  // to tell text of numbers
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
 
-// Little-endian.
-uint64_t ReadNumber(absl::string_view bytes) {
-  uint64_t number = 0;
-  for (size_t i = bytes.size(); i-- > 0;) number = number << 8 | static_cast<uint8_t>(bytes[i]);
-  return number;
-}
-
 // What follows "'key':" in the text of a Python dictionary, without leading blanks. The key may be
 // in double quotes.
 std::optional<absl::string_view> ValueOf(absl::string_view dictionary, absl::string_view key) {
@@ -123,8 +116,10 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   }
   // Versions 2 and 3 write the header's length with four bytes, version 1 with two.
   const size_t begin = start[6] == 1 ? 10 : 12;
+  uint32_t length = 0;  // little-endian
+  start.copy(reinterpret_cast<char*>(&length), begin - 8, 8);
   NpyHeader header;
-  header.bytes = begin + ReadNumber(start.substr(8, begin - 8));
+  header.bytes = begin + length;
   if (header.bytes > std::min<uint64_t>(start.size(), kNpyHeaderMax)) {
     return absl::InvalidArgumentError("its header is cut off, or longer than 64 KiB");
   }
@@ -255,12 +250,6 @@ uint32_t DefaultBins(double least, double greatest) {
 }
 
 }  // namespace
-
-std::vector<std::string> SampleTypeNames() {
-  std::vector<std::string> names;
-  for (const SampleTypeInfo& info : kSampleTypeList) names.emplace_back(info.name);
-  return names;
-}
 
 absl::Status FindType(const std::string& type, int standard_input, absl::Time deadline,
                       std::vector<Input>& inputs, v1::Spec& spec) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/render/text.h"
 
@@ -18,8 +19,6 @@ namespace {
 bool IsPrintable(int value) { return value >= 0x20 && value < 0x7f; }
 
 bool HoldsBytes(const v1::Spec& spec) { return TypeOf(spec) == SampleType::kU8; }
-
-bool IsByte(double edge) { return edge >= 0 && edge <= 255 && edge == std::floor(edge); }
 
 std::string SymbolText(int value) {
   return IsPrintable(value) && value != ' ' ? std::string(1, static_cast<char>(value))
@@ -41,12 +40,7 @@ std::string InProcessText(const Report& report) {
 
 std::string CsvField(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
 constexpr size_t kRowsWithoutGrouping = 100;
@@ -195,8 +189,9 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
     return from == to ? SymbolText(from) : absl::StrCat(SymbolText(from), "-", SymbolText(to));
   }
   const bool closed = LastEdgeClosed(report.spec) && last + 2 == edges.size();
+  const bool is_byte = low >= 0 && low <= 255 && low == std::floor(low);
   // A closed upper edge is a second value, unless no byte has it.
-  if (HoldsBytes(report.spec) && IsByte(low) && high == low + 1 && (!closed || high > 255)) {
+  if (HoldsBytes(report.spec) && is_byte && high == low + 1 && (!closed || high > 255)) {
     return ValueLabel(static_cast<int>(low));
   }
   // Edges may be closer than the digits that a table shows.
