@@ -208,12 +208,8 @@ absl::Time DeadlineOf(const ServerOptions& options) {
                                        : absl::InfiniteFuture();
 }
 
-client::CallOptions Connection::Call() const {
-  client::CallOptions call;
-  if (deadline != absl::InfiniteFuture()) {
-    call.timeout = std::max(deadline - absl::Now(), absl::ZeroDuration());
-  }
-  return call;
+client::CallOptions CallOf(const ServerOptions& options) {
+  return {.timeout = std::max(DeadlineOf(options) - absl::Now(), absl::ZeroDuration())};
 }
 
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {
@@ -234,15 +230,12 @@ absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& o
   return connect;
 }
 
-absl::StatusOr<Connection> Connect(const ServerOptions& options) {
-  Connection connection;
-  connection.deadline = DeadlineOf(options);
+absl::StatusOr<std::unique_ptr<client::Client>> Connect(const ServerOptions& options) {
   const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(options);
   if (!connect.ok()) return connect.status();
   auto client = client::Client::Connect(options.server, *connect);
   if (!client.ok()) return NamingFiles(client.status(), options);
-  connection.client = *std::move(client);
-  return connection;
+  return client;
 }
 
 std::string Explain(const absl::Status& status, const ServerOptions& options) {

@@ -156,7 +156,7 @@ TEST_F(Count, AFileIsCountedAsFarAsItsRangeIsKnown) {
   std::ofstream(file, std::ios::app) << "more";
   Progress progress(world_.env().err, {});
   const auto count = [&] {
-    return (*CountInProcess(spec, inputs, -1, absl::InfiniteFuture(), progress))[0];
+    return (*CountInProcess(spec, inputs, absl::InfiniteFuture(), progress))[0];
   };
   ASSERT_TRUE(count().ok()) << count().status();
   EXPECT_EQ(count()->histogram.samples(), 3);

@@ -169,11 +169,9 @@ volatile std::sig_atomic_t interrupted = 0;
 absl::Status AskForLimit(uint64_t payload_bytes, const ServerOptions& server) {
   ServerOptions bounded = server;
   bounded.timeout_s = std::min(server.timeout_s.value_or(kDescribeSecondsMax), kDescribeSecondsMax);
-  const absl::StatusOr<Connection> connection = Connect(bounded);
-  if (!connection.ok()) {
-    return absl::UnavailableError(Explain(connection.status(), bounded));
-  }
-  const auto description = connection->client->Describe(connection->Call());
+  const auto client = Connect(bounded);
+  if (!client.ok()) return absl::UnavailableError(Explain(client.status(), bounded));
+  const auto description = (*client)->Describe(CallOf(bounded));
   if (!description.ok()) {
     const absl::Status& status = description.status();
     const bool nobody = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||

@@ -70,7 +70,7 @@ bool NeedsSecondLook(const v1::Spec& spec, const ServerOptions& server) {
 }
 
 // Takes big-endian inputs into memory. If `twice`, those that can be read only once, too.
-absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, absl::Time deadline,
+absl::Status KeepInputs(bool twice, SampleType type, absl::Time deadline,
                         std::vector<Input>& inputs) {
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   for (Input& input : inputs) {
@@ -78,7 +78,7 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
     if (!size.ok()) continue;  // reported when counting
     if (!input.big_endian && (!twice || size->has_value())) continue;
     const auto timed = TimeLook(input);
-    const absl::StatusOr<InputFile> file = OpenInput(input, env.standard_input);
+    const absl::StatusOr<InputFile> file = OpenInput(input);
     if (!file.ok()) return file.status();
     absl::StatusOr<std::string> bytes = ReadAll(**file, input.name, deadline, kBytesMax + 1);
     if (!bytes.ok()) return bytes.status();
@@ -105,12 +105,11 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
 
 // What the inputs hold, and where their bins lie.
 absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& server,
-                         Environment& env, std::vector<Input>& inputs, v1::Spec& spec) {
+                         std::vector<Input>& inputs, v1::Spec& spec) {
   const absl::Time deadline = DeadlineOf(server);
   const bool text = options.numbers || !options.column.empty();
-  absl::Status found = text
-                           ? ReadNumbers(options.column, env.standard_input, deadline, inputs, spec)
-                           : FindType(options.type, env.standard_input, deadline, inputs, spec);
+  absl::Status found = text ? ReadNumbers(options.column, deadline, inputs, spec)
+                            : FindType(options.type, deadline, inputs, spec);
   if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
@@ -118,8 +117,7 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
     return OptionError(absl::StrCat("--", BinningKind(spec)),
                        absl::StrCat("it bins bytes (u8), not ", type));
   }
-  absl::Status kept =
-      KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), env, deadline, inputs);
+  absl::Status kept = KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), deadline, inputs);
   return kept.ok() ? FindRange(absl::MakeSpan(inputs), deadline, spec) : kept;
 }
 
@@ -192,7 +190,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
   for (const std::string& file : FilesOf(options)) {
     inputs.push_back(file == "-" ? StandardInput(env.standard_input) : Input{file, file});
   }
-  if (absl::Status status = FindSamples(options, server, env, inputs, *spec); !status.ok()) {
+  if (absl::Status status = FindSamples(options, server, inputs, *spec); !status.ok()) {
     if (absl::IsInvalidArgument(status)) return UsageError(env, status.message());
     const bool late = server.in_process && absl::IsDeadlineExceeded(status);
     return Fail(env, late ? ExplainCount(status, server) : std::string(status.message()));

@@ -57,7 +57,7 @@ inline auto TimeLook(Input& input) {
 absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
 
 // Opens the input at `begin`; null for one in memory.
-absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input);
+absl::StatusOr<InputFile> OpenInput(const Input& input);
 
 // Standard input, or the file itself where it is a regular one, which can be read more than once.
 Input StandardInput(int standard_input);
@@ -81,8 +81,8 @@ absl::Status CheckOutput(const char* option, const std::string& output,
 // and skips the headers. `type`: the type that the user asked for; empty: none.
 // INVALID_ARGUMENT: inputs of two types. FAILED_PRECONDITION: a file that is not readable as .npy,
 // or holds a type that is not supported. DEADLINE_EXCEEDED: as of ReadFully. Errors name the input.
-absl::Status FindType(const std::string& type, int standard_input, absl::Time deadline,
-                      std::vector<Input>& inputs, v1::Spec& spec);
+absl::Status FindType(const std::string& type, absl::Time deadline, std::vector<Input>& inputs,
+                      v1::Spec& spec);
 
 // Whether the range of the spec's bins is that of the samples.
 bool NeedsRange(const v1::Spec& spec);
@@ -104,8 +104,8 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
 // number, an integer among others that are not whole is no f64, a row has more cells than the
 // header, or a quote is not closed; the message names input, line and text. INVALID_ARGUMENT: no
 // such column, or more than one of that name.
-absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Time deadline,
-                         std::vector<Input>& inputs, v1::Spec& spec);
+absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
+                         v1::Spec& spec);
 
 // Whether the beginning of an input is text of numbers: nothing but digits, signs, points,
 // exponents and what separates numbers, with at least one digit and one separator.
@@ -118,10 +118,9 @@ using Results = absl::StatusOr<std::vector<absl::StatusOr<Report>>>;
 Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs,
                     Environment& env);
 // Without a server, with the service's kernels and answers. Large inputs use all cores. Memory is
-// one block for each core, whatever the files' sizes. `standard_input` is the file descriptor of
-// "-".
-Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, int standard_input,
-                       absl::Time deadline, Progress& progress);
+// one block for each core, whatever the files' sizes.
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, absl::Time deadline,
+                       Progress& progress);
 
 // The error in one line, in terms of the command line.
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server);

@@ -68,15 +68,14 @@ constexpr uint64_t kToTheEnd = std::numeric_limits<uint64_t>::max();
 // Threads claim pieces in the inputs' order; each counts its piece block by block.
 class LocalCounter {
  public:
-  LocalCounter(const std::vector<Input>& inputs, const Plan& plan, int standard_input,
-               absl::Time deadline, Progress& progress)
+  LocalCounter(const std::vector<Input>& inputs, const Plan& plan, absl::Time deadline,
+               Progress& progress)
       : inputs_(inputs),
         plan_(plan),
         // Adding up a block's counters should cost little of counting it.
         block_bytes_(
             std::clamp<size_t>(size_t{64} * plan.counter_count() / kBlockBytes * kBlockBytes,
                                kBlockBytes, kPieceBytes)),
-        standard_input_(standard_input),
         deadline_(deadline),
         progress_(progress),
         counted_(inputs.size(), Counted(plan)) {}
@@ -144,7 +143,7 @@ class LocalCounter {
   // `draws`: whether this thread draws the progress.
   absl::Status CountPiece(const Piece& piece, bool draws, std::string& buffer, Counted& counted) {
     const Input& input = inputs_[piece.input];
-    const absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
+    const absl::StatusOr<InputFile> file = OpenInput(input);
     if (!file.ok()) return file.status();
     for (uint64_t done = 0; done < piece.bytes;) {
       if (absl::Now() > deadline_) return absl::DeadlineExceededError("");
@@ -183,7 +182,6 @@ class LocalCounter {
   const std::vector<Input>& inputs_;
   const Plan plan_;
   const size_t block_bytes_;
-  const int standard_input_;
   const absl::Time deadline_;
   Progress& progress_;
   std::vector<Piece> pieces_;     // written before the threads start
@@ -212,7 +210,7 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
                      " is read once, which does not tell its median and quantiles; save it as a "
                      "file for --statistics and --quantiles"));
   }
-  const absl::StatusOr<InputFile> file = OpenInput(input, -1);
+  const absl::StatusOr<InputFile> file = OpenInput(input);
   if (!file.ok()) return file.status();
   // The file may have grown since.
   const uint64_t counted = histogram.samples * SampleBytes(plan.type());
@@ -268,8 +266,8 @@ absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const 
 
 }  // namespace
 
-Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, int standard_input,
-                       absl::Time deadline, Progress& progress) {
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, absl::Time deadline,
+                       Progress& progress) {
   const SampleType type = TypeOf(spec);
   const Result<Binning> binning = BinningOf(spec.binning(), type);
   if (!binning.ok()) {
@@ -277,8 +275,7 @@ Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, i
   }
   const Result<Plan> plan = Plan::MakeFor(*binning, type, /*samples=*/UINT64_MAX);
   if (!plan.ok()) return absl::InvalidArgumentError(plan.error().message);
-  const std::vector<Counted> counted =
-      LocalCounter(inputs, *plan, standard_input, deadline, progress).Run();
+  const std::vector<Counted> counted = LocalCounter(inputs, *plan, deadline, progress).Run();
   std::vector<absl::StatusOr<Report>> results;
   for (size_t i = 0; i < inputs.size(); ++i) {
     results.push_back(ReportOf(inputs[i], spec, counted[i]));

@@ -258,13 +258,13 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
 
 }  // namespace
 
-absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Time deadline,
-                         std::vector<Input>& inputs, v1::Spec& spec) {
+absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
+                         v1::Spec& spec) {
   std::vector<Numbers> all(inputs.size());
   bool real = false, beyond_i64 = false, negative = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto timed = TimeLook(inputs[i]);
-    absl::StatusOr<InputFile> file = OpenInput(inputs[i], standard_input);
+    absl::StatusOr<InputFile> file = OpenInput(inputs[i]);
     if (!file.ok()) return file.status();
     Reader reader(inputs[i], *std::move(file), deadline);
     absl::Status status = column.empty()

@@ -137,10 +137,10 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
 
 // The type that the input's own beginning names: a .npy file's, whatever its name. Sets what of the
 // input are samples. An input that can be read only once stays open.
-absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::Time deadline,
-                                                     bool typed, Input& input) {
+absl::StatusOr<std::optional<SampleType>> ReadHeader(absl::Time deadline, bool typed,
+                                                     Input& input) {
   const auto size = SizeOf(input);
-  absl::StatusOr<InputFile> file = OpenInput(input, standard_input);
+  absl::StatusOr<InputFile> file = OpenInput(input);
   if (!size.ok() || !file.ok() || isatty(**file) != 0) return std::nullopt;
   std::string start;
   const auto read_to = [&](uint64_t bytes) {
@@ -200,7 +200,7 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
 absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, double& least,
                        double& greatest) {
   const auto timed = TimeLook(input);
-  const absl::StatusOr<InputFile> file = OpenInput(input, -1);
+  const absl::StatusOr<InputFile> file = OpenInput(input);
   if (!file.ok()) return file.status();
   std::string buffer(kReadBytes, '\0');
   for (uint64_t done = 0; done < input.limit;) {
@@ -251,14 +251,14 @@ uint32_t DefaultBins(double least, double greatest) {
 
 }  // namespace
 
-absl::Status FindType(const std::string& type, int standard_input, absl::Time deadline,
-                      std::vector<Input>& inputs, v1::Spec& spec) {
+absl::Status FindType(const std::string& type, absl::Time deadline, std::vector<Input>& inputs,
+                      v1::Spec& spec) {
   std::optional<SampleType> found;
   if (!type.empty()) found = ParseSampleType(type);
   const Input* first = nullptr;
   for (Input& input : inputs) {
     if (!SizeOf(input).ok()) continue;  // reported when counting
-    const auto header = ReadHeader(standard_input, deadline, !type.empty(), input);
+    const auto header = ReadHeader(deadline, !type.empty(), input);
     if (!header.ok()) return header.status();
     std::optional<SampleType> its = *header;
     if (!its.has_value() && type.empty()) its = SampleType::kU8;
