@@ -7,7 +7,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "server/config/settings.h"
-#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {

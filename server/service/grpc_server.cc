@@ -82,17 +82,6 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-// gRPC has a whole message in memory before anyone can refuse it; the call guard sees to it that
-// all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
-uint64_t MessageBytesMax(const TransportConfig& config) {
-  return std::max(config.payload_bytes_max + kMessageBytesOverPayload, config.receive_bytes_max);
-}
-
-std::string WithChosenPort(const std::string& address, int port) {
-  const size_t colon = address.rfind(':');
-  return absl::StrCat(address.substr(0, colon + 1), port);
-}
-
 // The error of an address that gRPC cannot bind.
 absl::Status CannotListen(const std::string& text, absl::string_view why) {
   return absl::UnavailableError(absl::StrCat("cannot listen on ", text, ": ", why));
@@ -153,7 +142,10 @@ uint32_t ReceiveThreads(const TransportConfig& config) {
 }
 
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
+  // gRPC has a whole message in memory before anyone can refuse it; the call guard sees to it that
+  // all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
+  builder.SetMaxReceiveMessageSize(ClampToInt(
+      std::max(config.payload_bytes_max + kMessageBytesOverPayload, config.receive_bytes_max)));
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("receive");
   // Above the call guard's limit: where gRPC's own is reached, it ends calls by chance.
@@ -215,14 +207,16 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   server->context_ = &context;
   server->server_ = builder.BuildAndStart();
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    const bool is_unix = absl::StartsWith(config.listen[i], "unix:");
+    const std::string& address = config.listen[i];
     if (server->server_ == nullptr || ports[i] == 0) {
       // gRPC opens them in order and stops at the first that fails.
       if (ports[i] != 0 && i + 1 < config.listen.size()) continue;
-      return CannotListen(config.listen[i], "the address is in use or cannot be bound");
+      return CannotListen(address, "the address is in use or cannot be bound");
     }
-    server->addresses_.push_back(is_unix ? config.listen[i]
-                                         : WithChosenPort(config.listen[i], ports[i]));
+    server->addresses_.push_back(
+        absl::StartsWith(address, "unix:")
+            ? address
+            : absl::StrCat(address.substr(0, address.rfind(':') + 1), ports[i]));
   }
   server->SetReady(false);
   server->health_.SetServing("liveness", true);
