@@ -31,7 +31,7 @@ absl::StatusOr<Response> Call(const auto& impl, const std::shared_ptr<grpc::Chan
                               const std::string& method, const grpc::ByteBuffer& request,
                               const CallOptions& options) {
   grpc::ClientContext context;
-  impl.Prepare(context, options, absl::Now() + options.timeout);
+  PrepareCall(impl.options, options, absl::Now() + options.timeout, context);
   grpc::CompletionQueue queue;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub(channel);
   Response response;

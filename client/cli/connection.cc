@@ -1,14 +1,17 @@
 #include "client/cli/connection.h"
 
+#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -173,7 +176,10 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
 absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string& into,
                       uint64_t bytes_max = uint64_t{16} << 20) {
   if (path.empty()) return absl::OkStatus();
-  absl::StatusOr<std::string> bytes = ReadFile(path, deadline, bytes_max + 1);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return FileError("open", path);
+  const absl::Cleanup close_file = [file] { close(file); };
+  absl::StatusOr<std::string> bytes = ReadAll(file, path, deadline, bytes_max + 1);
   // The file is late, and not the server.
   if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
   if (absl::StripAsciiWhitespace(*bytes).empty()) {

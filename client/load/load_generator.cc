@@ -101,7 +101,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
 
   const LoadMessages messages(MakePayload(options), options.float_bins, options.new_ranges);
   LoadTally tally;
-  const LoadQueues queues(stubs->size());
+  std::deque<LoadQueue> queues(QueuesFor(stubs->size()));
   const LoadContext context = {options, messages, tally, *stubs, queues};
   std::vector<std::unique_ptr<LoadWorker>> workers;
   if (options.api == LoadApi::kCompute) {

@@ -86,14 +86,6 @@ bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop) {
   }
 }
 
-void PrepareCall(const LoadOptions& options, grpc::ClientContext& rpc) {
-  const std::string& token = options.connect.bearer_token;
-  if (!token.empty()) rpc.AddMetadata("authorization", "Bearer " + token);
-  if (options.deadline != absl::InfiniteFuture()) {
-    rpc.set_deadline(absl::ToChronoTime(options.deadline));
-  }
-}
-
 LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins, bool new_ranges)
     : new_ranges_of_(new_ranges ? float_bins : 0),
       payload_(payload),
@@ -235,23 +227,6 @@ LoadResult LoadTally::Collect() {
 
 size_t QueuesFor(size_t connections) {
   return std::clamp<size_t>(connections, 1, std::max(1U, std::thread::hardware_concurrency()));
-}
-
-LoadQueues::LoadQueues(size_t connections) {
-  for (size_t i = 0; i < QueuesFor(connections); ++i) {
-    grpc::CompletionQueue* const queue =
-        queues_.emplace_back(std::make_unique<grpc::CompletionQueue>()).get();
-    threads_.emplace_back([queue] {
-      void* tag = nullptr;
-      bool ok = false;
-      while (queue->Next(&tag, &ok)) (*static_cast<LoadEvent*>(tag))(ok);
-    });
-  }
-}
-
-LoadQueues::~LoadQueues() {
-  for (const auto& queue : queues_) queue->Shutdown();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 }  // namespace histogram::client

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/channel.h"
 #include "client/load/load_session.h"
 
 namespace histogram::client {
@@ -85,11 +86,11 @@ class UnaryLoad final : public LoadWorker {
     call->since = since;
     call->answer.reset();
     call->rpc.emplace();
-    PrepareCall(context_.options, *call->rpc);
+    PrepareCall(context_.options.connect, {}, context_.options.deadline, *call->rpc);
     call->answer = context_.stubs[call->stub]->PrepareUnaryCall(
         &*call->rpc, kComputeMethod,
         context_.options.new_ranges ? context_.messages.Compute() : request_,
-        context_.queues.of(call->stub));
+        context_.QueueOf(call->stub));
     call->answer->StartCall();
     call->answer->Finish(&call->reply, &call->status, &call->ended);
   }

@@ -77,13 +77,12 @@ class ServerCounter {
   }
 
   absl::StatusOr<std::string> Load(size_t i) {
-    Input& input = inputs_[i];
+    const Input& input = inputs_[i];
     if (input.bytes.has_value()) return *input.bytes;
-    absl::StatusOr<std::string> bytes = ReadFile(input.path);
-    if (!bytes.ok()) return bytes;
-    bytes->erase(0, input.begin);
-    if (bytes->size() > input.limit) bytes->resize(input.limit);
-    if (input.limited() && bytes->size() < input.limit) return CutOff(input);
+    const absl::StatusOr<InputFile> file = OpenInput(input);
+    if (!file.ok()) return file.status();
+    auto bytes = ReadAll(**file, input.name, absl::InfiniteFuture(), input.limit);
+    if (bytes.ok() && input.limited() && bytes->size() < input.limit) return CutOff(input);
     return bytes;
   }
 

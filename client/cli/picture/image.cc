@@ -188,19 +188,6 @@ std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::st
   return channels;
 }
 
-void SetPixels(absl::string_view samples, size_t at, Image& image) {
-  if (image.channels.size() == 1) {
-    samples.copy(&image.channels[0].values[at], samples.size());
-    return;
-  }
-  const size_t bytes = image.sample_bytes();
-  for (size_t from = 0; from < samples.size(); at += bytes) {
-    for (Channel& channel : image.channels) {
-      for (size_t i = 0; i < bytes; ++i) channel.values[at + i] = samples[from++];
-    }
-  }
-}
-
 uint32_t ValueAt(const Image& image, const Channel& channel, size_t i) {
   const auto byte = [&](size_t at) -> uint32_t {
     return static_cast<unsigned char>(channel.values[at]);
