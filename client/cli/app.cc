@@ -133,7 +133,7 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
   add("--server", options.server, "ADDRESS", "HOST:PORT or unix:PATH")->envname("HISTSVC_SERVER");
   add("--timeout", options.timeout_s, "SECONDS",
       "Give up after SECONDS, with a server or without (default: no limit)")
-      ->transform(PositiveNumber());
+      ->transform(Number(/*zero_too=*/false));
   CLI::Option* const tls =
       app.add_flag("--tls", options.tls, "Encrypt; trust the system's CAs")->group(kServerGroup);
   add("--tls-ca", options.tls_ca, "FILE", "Trust the CAs of this PEM file instead")->needs(tls);

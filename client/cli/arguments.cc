@@ -17,20 +17,6 @@ namespace {
 
 constexpr char kEmpty[] = "must not be empty";
 
-CLI::Validator Number(bool zero_too) {
-  return {[zero_too](std::string& text) -> std::string {
-            if (text.empty()) return kEmpty;
-            double number = 0;
-            const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) &&
-                              (number > 0 || (zero_too && number == 0));
-            if (good) absl::StripAsciiWhitespace(&text);
-            if (good) return "";
-            return absl::StrCat("must be a number ", zero_too ? ">= 0" : "> 0", ", not \"", text,
-                                "\"");
-          },
-          ""};
-}
-
 std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
 }
@@ -109,8 +95,19 @@ std::string WhatIsTooMuch(const CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-CLI::Validator PositiveNumber() { return Number(false); }
-CLI::Validator NonNegativeNumber() { return Number(true); }
+CLI::Validator Number(bool zero_too) {
+  return {[zero_too](std::string& text) -> std::string {
+            if (text.empty()) return kEmpty;
+            double number = 0;
+            const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) &&
+                              (number > 0 || (zero_too && number == 0));
+            if (good) absl::StripAsciiWhitespace(&text);
+            if (good) return "";
+            return absl::StrCat("must be a number ", zero_too ? ">= 0" : "> 0", ", not \"", text,
+                                "\"");
+          },
+          ""};
+}
 
 CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
   return {[least, most](std::string& text) -> std::string {

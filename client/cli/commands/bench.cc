@@ -238,13 +238,13 @@ void AddBench(CLI::App& app, BenchOptions& options) {
            "Begin this many requests a second, even if earlier ones are not "
            "answered (--api compute only); a latency counts from when its request "
            "was due (default: as fast as answers come)")
-      ->transform(PositiveNumber());
+      ->transform(Number(/*zero_too=*/false));
   AddValue(command, "--duration", options.load.duration_s, "SECONDS",
            "Seconds to measure (default 10)")
-      ->transform(PositiveNumber());
+      ->transform(Number(/*zero_too=*/false));
   AddValue(command, "--warm-up", options.load.warm_up_s, "SECONDS",
            "Seconds of load before that (default 1)")
-      ->transform(NonNegativeNumber());
+      ->transform(Number(/*zero_too=*/true));
   command.add_flag_callback(
       "--no-verify", [&options] { options.load.verify = false; },
       "Do not compare the counts of each answer");

@@ -33,7 +33,7 @@ namespace {
 struct Counted {
   absl::Status status;
   Tally tally;
-  uint64_t kernel_ns = 0;
+  absl::Duration kernel;
   size_t block_bytes_max = 0;
   std::set<size_t> threads;
   absl::Time begin = absl::InfiniteFuture();
@@ -44,19 +44,11 @@ struct Counted {
   void Add(const Counted& piece) {
     if (status.ok()) status = piece.status;
     tally.Merge(piece.tally);
-    kernel_ns += piece.kernel_ns;
+    kernel += piece.kernel;
     block_bytes_max = std::max(block_bytes_max, piece.block_bytes_max);
     threads.insert(piece.threads.begin(), piece.threads.end());
     begin = std::min(begin, piece.begin);
     end = std::max(end, piece.end);
-  }
-
-  void Count(std::span<const std::byte> block) {
-    const absl::Time start = absl::Now();
-    tally.Add(block);
-    kernel_ns +=
-        static_cast<uint64_t>(std::max(absl::ToInt64Nanoseconds(absl::Now() - start), int64_t{0}));
-    block_bytes_max = std::max(block_bytes_max, block.size());
   }
 };
 
@@ -167,7 +159,10 @@ class LocalCounter {
             absl::StrCat(input.name, " ends within a sample: ", std::string(NameOf(plan_.type())),
                          " samples take ", size, " bytes each"));
       }
-      counted.Count(std::as_bytes(std::span(block.data(), block.size())));
+      const absl::Time start = absl::Now();
+      counted.tally.Add(std::as_bytes(std::span(block.data(), block.size())));
+      counted.kernel += std::max(absl::Now() - start, absl::ZeroDuration());
+      counted.block_bytes_max = std::max(counted.block_bytes_max, block.size());
       done += block.size();
       const uint64_t all = bytes_done_.fetch_add(block.size(), std::memory_order_relaxed);
       if (draws) progress_.Update(all + block.size());
@@ -258,7 +253,8 @@ absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const 
   report.receipt.set_kernel(std::string(KernelName(plan, counted.block_bytes_max)));
   report.receipt.set_batch_payloads(1);
   // Of threads side by side the time of one.
-  report.receipt.set_kernel_ns(counted.kernel_ns / std::max<size_t>(counted.threads.size(), 1));
+  const auto kernel_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(counted.kernel));
+  report.receipt.set_kernel_ns(kernel_ns / std::max<size_t>(counted.threads.size(), 1));
   report.receipt.set_total_ns(report.round_trip_ns);
   report.threads = counted.threads.size();
   return report;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -290,16 +291,12 @@ absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::ve
 }
 
 bool LooksLikeNumbers(absl::string_view beginning) {
-  bool digit = false, separated = false;
-  for (const char c : absl::StripPrefix(beginning, kByteOrderMark)) {
-    digit |= absl::ascii_isdigit(static_cast<unsigned char>(c));
-    separated |= Separates(c);
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && !Separates(c) && c != '.' &&
-        c != '-' && c != '+' && c != 'e' && c != 'E') {
-      return false;
-    }
-  }
-  return digit && separated;
+  const absl::string_view text = absl::StripPrefix(beginning, kByteOrderMark);
+  const auto of_numbers = [](char c) {
+    return Separates(c) || absl::StrContains("0123456789.-+eE", c);
+  };
+  return absl::c_all_of(text, of_numbers) && absl::c_any_of(text, absl::ascii_isdigit) &&
+         absl::c_any_of(text, Separates);
 }
 
 }  // namespace histogram::cli
