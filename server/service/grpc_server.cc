@@ -61,15 +61,6 @@ constexpr int kQuietLooks = 15;
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
-// A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
-std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TlsCertificates* certificates,
-                                                        const std::string& address) {
-  if (certificates == nullptr || absl::StartsWith(address, "unix:")) {
-    return grpc::InsecureServerCredentials();
-  }
-  return certificates->MakeCredentials();
-}
-
 // Linking the reflection library is enough to switch reflection on; this takes it out again.
 class WithoutReflection final : public grpc::ServerBuilderOption {
  public:
@@ -200,9 +191,13 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
 
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (absl::Status s = CheckListenAddress(config.listen[i]); !s.ok()) return s;
+    const std::string& address = config.listen[i];
+    if (absl::Status s = CheckListenAddress(address); !s.ok()) return s;
+    // A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
+    const bool tls = server->certificates_ != nullptr && !absl::StartsWith(address, "unix:");
     builder.AddListeningPort(
-        config.listen[i], CredentialsFor(server->certificates_.get(), config.listen[i]), &ports[i]);
+        address, tls ? server->certificates_->MakeCredentials() : grpc::InsecureServerCredentials(),
+        &ports[i]);
   }
   server->context_ = &context;
   server->server_ = builder.BuildAndStart();
