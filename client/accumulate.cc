@@ -13,7 +13,6 @@
 #include "absl/time/clock.h"
 #include "client/channel.h"
 #include "client/codec.h"
-#include "client/status.h"
 #include "client/stream_call.h"
 
 namespace histogram::client {
@@ -63,7 +62,7 @@ class ChunkSource {
     if (!message_.has_value()) return stream.WritesDone();
     stream.Write(*message_);
     message_.reset();
-    bytes_started_ += message_bytes_;
+    bytes_started_ = bytes_made_;
   }
 
   uint64_t bytes_started() const { return bytes_started_; }
@@ -77,7 +76,7 @@ class ChunkSource {
           absl::StrCat("the payload ends within a sample: ", bytes_made_ + left,
                        " bytes are not a whole number of samples of ", sample_bytes_, " bytes"));
     }
-    if (first_) Make(grpc::Slice());  // the spec has to be said
+    if (bytes_made_ == 0) Make(grpc::Slice());  // the spec has to be said
     return absl::OkStatus();
   }
 
@@ -86,9 +85,7 @@ class ChunkSource {
     bytes_made_ += chunk.size();
     const uint64_t every = options_.snapshot_bytes;
     const bool snapshot = every > 0 && before / every != bytes_made_ / every;
-    message_ = EncodeAccumulate(first_ ? &spec_ : nullptr, snapshot, chunk);
-    message_bytes_ = chunk.size();
-    first_ = false;
+    message_ = EncodeAccumulate(before == 0 ? &spec_ : nullptr, snapshot, chunk);
   }
 
   const v1::Spec& spec_;
@@ -97,10 +94,8 @@ class ChunkSource {
   const size_t sample_bytes_, chunk_bytes_;
   std::string part_;  // of a sample that the last chunk had no room for
   std::optional<grpc::ByteBuffer> message_;
-  uint64_t message_bytes_ = 0;
   uint64_t bytes_made_ = 0;
   uint64_t bytes_started_ = 0;
-  bool first_ = true;
   bool exhausted_ = false;
 };
 

@@ -346,8 +346,8 @@ std::shared_ptr<grpc::Channel> MakeBareChannel(const std::string& address,
                                    MakeArguments(address, options));
 }
 
-void Client::Impl::Prepare(grpc::ClientContext& context, const CallOptions& call,
-                           absl::Time deadline) const {
+void PrepareCall(const ConnectOptions& options, const CallOptions& call, absl::Time deadline,
+                 grpc::ClientContext& context) {
   context.set_wait_for_ready(call.wait_for_ready);
   if (deadline != absl::InfiniteFuture()) {
     // gRPC rounds up: a call that is over now could be answered. It takes the least of all times

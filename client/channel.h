@@ -41,6 +41,10 @@ Channels MakeChannels(const std::string& address, const ConnectOptions& options)
 std::shared_ptr<grpc::Channel> MakeBareChannel(const std::string& address,
                                                const ConnectOptions& options);
 
+// Sets the options of one call. `deadline` is that of the whole call; absl::InfiniteFuture(): none.
+void PrepareCall(const ConnectOptions& options, const CallOptions& call, absl::Time deadline,
+                 grpc::ClientContext& context);
+
 // Threads that gRPC starts for itself. Without them its calls wait for ever.
 inline constexpr size_t kGrpcThreads = 6;
 
@@ -59,10 +63,6 @@ absl::Status CheckDescriptors(size_t wanted);
 struct Client::Impl {
   ConnectOptions options;
   Channels channels;
-
-  // Sets the options of one call. `deadline` is that of the whole call; absl::InfiniteFuture():
-  // none.
-  void Prepare(grpc::ClientContext& context, const CallOptions& call, absl::Time deadline) const;
 };
 
 }  // namespace histogram::client

@@ -19,7 +19,6 @@
 #include "absl/time/clock.h"
 #include "client/channel.h"
 #include "client/codec.h"
-#include "client/status.h"
 #include "grpc/health/v1/health.pb.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 
@@ -32,7 +31,7 @@ absl::StatusOr<Response> Call(const auto& impl, const std::shared_ptr<grpc::Chan
                               const std::string& method, const grpc::ByteBuffer& request,
                               const CallOptions& options) {
   grpc::ClientContext context;
-  impl.Prepare(context, options, absl::Now() + options.timeout);
+  PrepareCall(impl.options, options, absl::Now() + options.timeout, context);
   grpc::CompletionQueue queue;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub(channel);
   Response response;

@@ -10,7 +10,6 @@
 #include "absl/time/clock.h"
 #include "client/channel.h"
 #include "client/codec.h"
-#include "client/status.h"
 #include "client/stream_call.h"
 
 namespace histogram::client {

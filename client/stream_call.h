@@ -15,7 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/status.h"
+#include "client/channel.h"
+#include "client/codec.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 
 namespace histogram::client {
@@ -29,7 +30,7 @@ class StreamCall {
   StreamCall(const auto& impl, const std::string& method, const CallOptions& options,
              absl::Time deadline)
       : stub_(impl.channels.calls) {
-    impl.Prepare(context_, options, deadline);
+    PrepareCall(impl.options, options, deadline, context_);
     call_ = stub_.PrepareCall(&context_, method, &queue_);
     call_->StartCall(nullptr);
     void* tag = nullptr;

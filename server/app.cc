@@ -99,31 +99,202 @@ class App {
     metrics_.SetSnapshotSource([this] { return batcher_.snapshot(); });
   }
 
-  absl::Status Start();
+  absl::Status Start() {
+    if (!config_.transport.token_file.empty()) {
+      auto authenticator =
+          Authenticator::Load(config_.transport.token_file, config_.transport.payload_bytes_max);
+      if (!authenticator.ok()) return authenticator.status();
+      context_.authenticator = *std::move(authenticator);
+    }
+    OperatorPortOptions operators;
+    operators.listen = config_.metrics_listen;
+    operators.metrics = [this] { return metrics_.Text(); };
+    operators.not_ready = [this] { return NotReadyBecause(); };
+    operators.live = [this] { return live_ || draining_; };
+    auto operator_port = StartOperatorPort(std::move(operators));
+    if (!operator_port.ok()) return operator_port.status();
+    operators_ = *std::move(operator_port);
+    if (operators_ != nullptr) {
+      Log(LogLevel::kInfo, "metrics listening", {{"address", operators_->address()}});
+    }
+    auto grpc = GrpcServer::Start(context_);
+    if (!grpc.ok()) return grpc.status();
+    grpc_ = *std::move(grpc);
+    for (const std::string& address : grpc_->addresses()) {
+      Log(LogLevel::kInfo, "listening", {{"address", address}});
+    }
+    if (!config_.transport.http_listen.empty()) {
+      auto http = StartHttpPort(context_);
+      if (!http.ok()) return http.status();
+      http_ = *std::move(http);
+      Log(LogLevel::kInfo, "http listening", {{"address", http_->address()}});
+    }
+    RefreshSecurity();
+    listening_.store(true);
+    // Who reads the port file finds a server that is ready, if it can be. Once the file is there,
+    // the log says whether it is.
+    UpdateHealth();
+    if (absl::Status written = WritePortFile(); !written.ok()) return written;
+    LogReadiness();
+    return absl::OkStatus();
+  }
+
   // Until a stop signal, or until a device is lost under --on-device-loss exit.
-  int Serve();
-  void Drain();
+  int Serve() {
+    constexpr uint64_t kHealthIntervalUs = 200000;
+    constexpr int kTurnsBetweenRefreshes = 5;
+    for (int turn = 1;; ++turn) {
+      if (turn % kTurnsBetweenRefreshes == 0) {
+        RefreshSecurity();
+        CheckLoops();
+      }
+      EndUnread();
+      if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
+        Log(LogLevel::kInfo, "stopping", {{"signal", absl::StrCat("SIG", sigabbrev_np(signal))}});
+        return 0;
+      }
+      if (UpdateHealth()) LogReadiness();
+      if (config_.on_device_loss == OnDeviceLoss::kExit && LostDevice()) return 1;
+    }
+  }
+
+  void Drain() {
+    draining_.store(true);
+    metrics_.SetDraining(true);
+    grpc_->SetReady(false);
+    Log(LogLevel::kInfo, "draining",
+        {{"drain_delay_us", config_.transport.drain_delay_us},
+         {"drain_max_us", config_.transport.drain_us_max}});
+    // Balancers need a moment to see NOT_SERVING; a second signal cuts it short.
+    if (WaitForStopSignal(config_.transport.drain_delay_us) != 0) {
+      Log(LogLevel::kInfo, "second signal: the drain delay is cut short");
+    }
+    const uint64_t grace_us = config_.transport.drain_us_max - config_.transport.drain_delay_us;
+    if (http_ != nullptr) {
+      http_->Drain(Clock::Monotonic().Now() + static_cast<TimeNs>(grace_us) * 1000);
+    }
+    grpc_->DrainAndShutdown(grace_us);
+    if (http_ != nullptr) http_->AwaitDrained();
+    batcher_.Drain();
+    const Clock& clock = Clock::Monotonic();
+    constexpr TimeNs kLeftOverNs = 1000000000;  // of calls that the shutdown cancelled
+    if (!batcher_.WaitIdle(clock.Now() + kLeftOverNs)) {
+      Log(LogLevel::kWarn, "left with work that a lane did not finish");
+    }
+    if (!config_.port_file.empty()) std::remove(config_.port_file.c_str());
+    Log(LogLevel::kInfo, "drained");
+  }
+
   bool LostDevice() const {
     return !absl::c_all_of(backends_, [](const Backend* backend) { return backend->up(); });
   }
 
  private:
   // Empty when requests are welcome, else the reason why not.
-  std::string NotReadyBecause() const;
+  std::string NotReadyBecause() const {
+    if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are
+    if (draining_.load()) return "draining";
+    if (absl::c_none_of(backends_, [](const Backend* backend) { return backend->up(); })) {
+      return "no backend is up";
+    }
+    if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
+    const std::string unreachable = grpc_->probe().Unreachable();
+    if (!unreachable.empty()) return absl::StrCat(unreachable, " does not answer");
+    return "";
+  }
+
   // Liveness: whether all event loops turn.
-  void CheckLoops();
-  bool HasCuda() const;
+  void CheckLoops() {
+    // Longer than anything that a stranger can make a loop do, and than a look of the call guard.
+    constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
+    const bool live = grpc_->StoodStillNs() < kStoodStillNsMax &&
+                      (http_ == nullptr || http_->StoodStillNs() < kStoodStillNsMax);
+    if (live_.exchange(live) == live) return;
+    Log(LogLevel::kError, live ? "live again" : "not live: a receiving thread stands still");
+    grpc_->health().SetServing("liveness", live);
+  }
+
+  bool HasCuda() const {
+    return absl::c_any_of(backends_, [](const Backend* backend) {
+      return backend->info().kind == BackendKind::kGpu && backend->up();
+    });
+  }
+
   // Tells health and the metrics the state of now. Returns whether readiness is news, for
   // LogReadiness.
-  bool UpdateHealth();
-  void LogReadiness() const;
-  absl::Status WritePortFile() const;
+  bool UpdateHealth() {
+    for (const Backend* backend : backends_) {
+      grpc_->health().SetServing(absl::StrCat("backend/", backend->info().name), backend->up());
+    }
+    const std::string reason = NotReadyBecause();
+    grpc_->SetReady(reason.empty());
+    metrics_.SetReady(reason.empty());
+    return std::exchange(not_ready_, reason) != reason;
+  }
+
+  void LogReadiness() const {
+    if (not_ready_.empty()) {
+      Log(LogLevel::kInfo, "ready");
+    } else {
+      Log(LogLevel::kWarn, "not ready", {{"reason", not_ready_}});
+    }
+  }
+
+  absl::Status WritePortFile() const {
+    if (config_.port_file.empty()) return absl::OkStatus();
+    // Written aside and renamed: whoever sees the file sees all of it.
+    const std::string aside = absl::StrCat(config_.port_file, ".new");
+    errno = 0;
+    std::ofstream out(aside, std::ios::trunc);
+    for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
+    if (operators_ != nullptr) out << "metrics=" << operators_->address() << "\n";
+    if (http_ != nullptr) out << "http=" << http_->address() << "\n";
+    out.close();
+    if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {
+      const int error = errno;
+      std::remove(aside.c_str());
+      return absl::UnavailableError(
+          absl::StrCat("cannot write --port-file ", config_.port_file, ": ", strerror(error)));
+    }
+    return absl::OkStatus();
+  }
+
   // Tokens and certificates are read again when their files change.
-  void RefreshSecurity();
+  void RefreshSecurity() {
+    if (context_.authenticator != nullptr) NoteReload("tokens", context_.authenticator->Reload());
+    if (TlsCertificates* certificates = grpc_->certificates()) {
+      NoteReload("certificates", certificates->Reload());
+      for (const std::string& note : certificates->TakeNotes()) Log(LogLevel::kWarn, note);
+      for (const auto& [file, seconds] : certificates->expiry()) {
+        metrics_.SetCertificateExpiry(file, seconds);
+      }
+    }
+  }
+
   // Ends calls whose clients do not read their replies.
-  void EndUnread();
+  void EndUnread() {
+    const CallGuard::Ended ended = context_.guard.EndUnread();
+    unread_ended_ += ended.calls;
+    metrics_.SetUnwrittenReplies(context_.memory.replies.bytes(), unread_ended_);
+    if (ended.calls == 0) return;
+    Log(LogLevel::kWarn, "ended calls whose clients do not read their replies",
+        {{"calls", ended.calls}, {"bytes", ended.bytes}, {"peer", ended.peer}});
+  }
+
   // Of one look at the files of a kind: a new problem and its end are logged once.
-  void NoteReload(const std::string& files, const absl::StatusOr<bool>& reloaded);
+  void NoteReload(const std::string& files, const absl::StatusOr<bool>& reloaded) {
+    metrics_.SetReloadFailing(files, !reloaded.ok());
+    const std::string problem = reloaded.ok() ? "" : std::string(reloaded.status().message());
+    if (std::exchange(reload_problems_[files], problem) != problem) {
+      if (problem.empty()) {
+        Log(LogLevel::kInfo, absl::StrCat(files, " can be read again"));
+      } else {
+        Log(LogLevel::kWarn, absl::StrCat("the former ", files, " stay in force"),
+            {{"reason", problem}});
+      }
+    }
+    if (reloaded.ok() && *reloaded) Log(LogLevel::kInfo, absl::StrCat(files, " reloaded"));
+  }
 
   const Config& config_;
   BackendSet set_;
@@ -140,190 +311,6 @@ class App {
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
-absl::Status App::Start() {
-  if (!config_.transport.token_file.empty()) {
-    auto authenticator =
-        Authenticator::Load(config_.transport.token_file, config_.transport.payload_bytes_max);
-    if (!authenticator.ok()) return authenticator.status();
-    context_.authenticator = *std::move(authenticator);
-  }
-  OperatorPortOptions operators;
-  operators.listen = config_.metrics_listen;
-  operators.metrics = [this] { return metrics_.Text(); };
-  operators.not_ready = [this] { return NotReadyBecause(); };
-  operators.live = [this] { return live_ || draining_; };
-  auto operator_port = StartOperatorPort(std::move(operators));
-  if (!operator_port.ok()) return operator_port.status();
-  operators_ = *std::move(operator_port);
-  if (operators_ != nullptr) {
-    Log(LogLevel::kInfo, "metrics listening", {{"address", operators_->address()}});
-  }
-  auto grpc = GrpcServer::Start(context_);
-  if (!grpc.ok()) return grpc.status();
-  grpc_ = *std::move(grpc);
-  for (const std::string& address : grpc_->addresses()) {
-    Log(LogLevel::kInfo, "listening", {{"address", address}});
-  }
-  if (!config_.transport.http_listen.empty()) {
-    auto http = StartHttpPort(context_);
-    if (!http.ok()) return http.status();
-    http_ = *std::move(http);
-    Log(LogLevel::kInfo, "http listening", {{"address", http_->address()}});
-  }
-  RefreshSecurity();
-  listening_.store(true);
-  // Who reads the port file finds a server that is ready, if it can be. Once the file is there, the
-  // log says whether it is.
-  UpdateHealth();
-  if (absl::Status written = WritePortFile(); !written.ok()) return written;
-  LogReadiness();
-  return absl::OkStatus();
-}
-
-void App::RefreshSecurity() {
-  if (context_.authenticator != nullptr) NoteReload("tokens", context_.authenticator->Reload());
-  if (TlsCertificates* certificates = grpc_->certificates()) {
-    NoteReload("certificates", certificates->Reload());
-    for (const std::string& note : certificates->TakeNotes()) Log(LogLevel::kWarn, note);
-    for (const auto& [file, seconds] : certificates->expiry()) {
-      metrics_.SetCertificateExpiry(file, seconds);
-    }
-  }
-}
-
-void App::NoteReload(const std::string& files, const absl::StatusOr<bool>& reloaded) {
-  metrics_.SetReloadFailing(files, !reloaded.ok());
-  const std::string problem = reloaded.ok() ? "" : std::string(reloaded.status().message());
-  if (std::exchange(reload_problems_[files], problem) != problem) {
-    if (problem.empty()) {
-      Log(LogLevel::kInfo, absl::StrCat(files, " can be read again"));
-    } else {
-      Log(LogLevel::kWarn, absl::StrCat("the former ", files, " stay in force"),
-          {{"reason", problem}});
-    }
-  }
-  if (reloaded.ok() && *reloaded) Log(LogLevel::kInfo, absl::StrCat(files, " reloaded"));
-}
-
-void App::EndUnread() {
-  const CallGuard::Ended ended = context_.guard.EndUnread();
-  unread_ended_ += ended.calls;
-  metrics_.SetUnwrittenReplies(context_.memory.replies.bytes(), unread_ended_);
-  if (ended.calls == 0) return;
-  Log(LogLevel::kWarn, "ended calls whose clients do not read their replies",
-      {{"calls", ended.calls}, {"bytes", ended.bytes}, {"peer", ended.peer}});
-}
-
-bool App::HasCuda() const {
-  return absl::c_any_of(backends_, [](const Backend* backend) {
-    return backend->info().kind == BackendKind::kGpu && backend->up();
-  });
-}
-
-std::string App::NotReadyBecause() const {
-  if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are
-  if (draining_.load()) return "draining";
-  if (absl::c_none_of(backends_, [](const Backend* backend) { return backend->up(); })) {
-    return "no backend is up";
-  }
-  if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
-  const std::string unreachable = grpc_->probe().Unreachable();
-  if (!unreachable.empty()) return absl::StrCat(unreachable, " does not answer");
-  return "";
-}
-
-void App::CheckLoops() {
-  // Longer than anything that a stranger can make a loop do, and than a look of the call guard.
-  constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
-  const bool live = grpc_->StoodStillNs() < kStoodStillNsMax &&
-                    (http_ == nullptr || http_->StoodStillNs() < kStoodStillNsMax);
-  if (live_.exchange(live) == live) return;
-  Log(LogLevel::kError, live ? "live again" : "not live: a receiving thread stands still");
-  grpc_->health().SetServing("liveness", live);
-}
-
-void App::LogReadiness() const {
-  if (not_ready_.empty()) {
-    Log(LogLevel::kInfo, "ready");
-  } else {
-    Log(LogLevel::kWarn, "not ready", {{"reason", not_ready_}});
-  }
-}
-
-bool App::UpdateHealth() {
-  for (const Backend* backend : backends_) {
-    grpc_->health().SetServing(absl::StrCat("backend/", backend->info().name), backend->up());
-  }
-  const std::string reason = NotReadyBecause();
-  grpc_->SetReady(reason.empty());
-  metrics_.SetReady(reason.empty());
-  return std::exchange(not_ready_, reason) != reason;
-}
-
-absl::Status App::WritePortFile() const {
-  if (config_.port_file.empty()) return absl::OkStatus();
-  // Written aside and renamed: whoever sees the file sees all of it.
-  const std::string aside = absl::StrCat(config_.port_file, ".new");
-  errno = 0;
-  std::ofstream out(aside, std::ios::trunc);
-  for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
-  if (operators_ != nullptr) out << "metrics=" << operators_->address() << "\n";
-  if (http_ != nullptr) out << "http=" << http_->address() << "\n";
-  out.close();
-  if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {
-    const int error = errno;
-    std::remove(aside.c_str());
-    return absl::UnavailableError(
-        absl::StrCat("cannot write --port-file ", config_.port_file, ": ", strerror(error)));
-  }
-  return absl::OkStatus();
-}
-
-int App::Serve() {
-  constexpr uint64_t kHealthIntervalUs = 200000;
-  constexpr int kTurnsBetweenRefreshes = 5;
-  for (int turn = 1;; ++turn) {
-    if (turn % kTurnsBetweenRefreshes == 0) {
-      RefreshSecurity();
-      CheckLoops();
-    }
-    EndUnread();
-    if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
-      Log(LogLevel::kInfo, "stopping", {{"signal", absl::StrCat("SIG", sigabbrev_np(signal))}});
-      return 0;
-    }
-    if (UpdateHealth()) LogReadiness();
-    if (config_.on_device_loss == OnDeviceLoss::kExit && LostDevice()) return 1;
-  }
-}
-
-void App::Drain() {
-  draining_.store(true);
-  metrics_.SetDraining(true);
-  grpc_->SetReady(false);
-  Log(LogLevel::kInfo, "draining",
-      {{"drain_delay_us", config_.transport.drain_delay_us},
-       {"drain_max_us", config_.transport.drain_us_max}});
-  // Balancers need a moment to see NOT_SERVING; a second signal cuts it short.
-  if (WaitForStopSignal(config_.transport.drain_delay_us) != 0) {
-    Log(LogLevel::kInfo, "second signal: the drain delay is cut short");
-  }
-  const uint64_t grace_us = config_.transport.drain_us_max - config_.transport.drain_delay_us;
-  if (http_ != nullptr) {
-    http_->Drain(Clock::Monotonic().Now() + static_cast<TimeNs>(grace_us) * 1000);
-  }
-  grpc_->DrainAndShutdown(grace_us);
-  if (http_ != nullptr) http_->AwaitDrained();
-  batcher_.Drain();
-  const Clock& clock = Clock::Monotonic();
-  constexpr TimeNs kLeftOverNs = 1000000000;  // of calls that the shutdown cancelled
-  if (!batcher_.WaitIdle(clock.Now() + kLeftOverNs)) {
-    Log(LogLevel::kWarn, "left with work that a lane did not finish");
-  }
-  if (!config_.port_file.empty()) std::remove(config_.port_file.c_str());
-  Log(LogLevel::kInfo, "drained");
-}
-
 // Warns where other machines can connect.
 void LogKnownFlaws(const std::vector<std::string>& listen) {
   const bool local = absl::c_all_of(listen, [](const std::string& text) {
@@ -339,6 +326,7 @@ int CannotStart(absl::string_view reason) {
   if (!LogEnabled(LogLevel::kError)) {  // --log-level off: it is nevertheless said
     std::fprintf(stderr, "histogram-server: cannot start: %s\n", std::string(reason).c_str());
   }
+
   Log(LogLevel::kError, "cannot start", {{"reason", std::string(reason)}});
   return 1;
 }
@@ -359,6 +347,7 @@ int RunServer(const Config& config) {
                                     "TasksMax of a unit, pids limit of a container), or set "
                                     "--receive-threads and --cpu-lanes lower"));
   }
+
   const int64_t descriptors = sysconf(_SC_OPEN_MAX);  // -1: there is no limit
   const uint32_t needed = DescriptorsNeeded(config);
   if (descriptors >= 0 && descriptors < needed) {
@@ -367,6 +356,7 @@ int RunServer(const Config& config) {
                                     " that it needs: raise their limit (ulimit -n, LimitNOFILE of "
                                     "a unit), or set --receive-threads lower"));
   }
+
   // It stays: a GPU that hangs may still read it when everything else is gone.
   static ReceiveMemory& receive_memory = *new ReceiveMemory(ReceiveMemoryBytes(config));
   BackendOptions options = config.backend;
@@ -391,6 +381,7 @@ int RunServer(const Config& config) {
     std::fflush(nullptr);
     std::_Exit(exit_code);
   }
+
   return exit_code;
 }
 

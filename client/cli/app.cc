@@ -1,5 +1,3 @@
-#include "client/cli/app.h"
-
 #include <histogram/values.h>
 #include <unistd.h>
 
@@ -14,8 +12,8 @@
 #include "absl/strings/str_replace.h"
 #include "client/channel.h"
 #include "client/cli/arguments.h"
-#include "client/cli/commands/input.h"
-#include "client/cli/commands/samples.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -135,7 +133,7 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
   add("--server", options.server, "ADDRESS", "HOST:PORT or unix:PATH")->envname("HISTSVC_SERVER");
   add("--timeout", options.timeout_s, "SECONDS",
       "Give up after SECONDS, with a server or without (default: no limit)")
-      ->transform(PositiveNumber());
+      ->transform(Number(/*zero_too=*/false));
   CLI::Option* const tls =
       app.add_flag("--tls", options.tls, "Encrypt; trust the system's CAs")->group(kServerGroup);
   add("--tls-ca", options.tls_ca, "FILE", "Trust the CAs of this PEM file instead")->needs(tls);
@@ -162,7 +160,9 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
                 ComputeOptions& options) {
   CLI::App& command = *app.add_subcommand(name, description)->footer(footer);
   AddInput(command, "files", options.files, "The files");
-  AddChoice(command, "--type", options.type, SampleTypeNames(),
+  std::vector<std::string> types;
+  for (const SampleTypeInfo& info : kSampleTypeList) types.emplace_back(info.name);
+  AddChoice(command, "--type", options.type, types,
             "The type of a sample, little-endian; a .npy file names its own (default: u8)");
   CLI::Option* const type = command.get_option("--type");
   command

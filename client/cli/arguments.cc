@@ -17,30 +17,6 @@ namespace {
 
 constexpr char kEmpty[] = "must not be empty";
 
-CLI::Validator Number(bool zero_too) {
-  return {[zero_too](std::string& text) -> std::string {
-            if (text.empty()) return kEmpty;
-            double number = 0;
-            const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) &&
-                              (number > 0 || (zero_too && number == 0));
-            if (good) absl::StripAsciiWhitespace(&text);
-            if (good) return "";
-            return absl::StrCat("must be a number ", zero_too ? ">= 0" : "> 0", ", not \"", text,
-                                "\"");
-          },
-          ""};
-}
-
-// "a, b or c".
-std::string Alternatives(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const char* const joint = i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
-    absl::StrAppend(&text, joint, names[i]);
-  }
-  return text;
-}
-
 std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
 }
@@ -60,12 +36,6 @@ size_t Distance(const std::string& a, const std::string& b) {
     }
   }
   return d[a.size()][b.size()];
-}
-
-// The command that was named; null: none.
-const CLI::App* NamedCommand(const CLI::App& app) {
-  const std::vector<CLI::App*> named = app.get_subcommands();
-  return named.empty() ? nullptr : named.front();
 }
 
 std::vector<std::string> OptionNames(const CLI::App& app) {
@@ -88,7 +58,8 @@ std::string WrongCommand(const CLI::App& app, const std::string& word) {
 
 std::string WrongOption(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
-  const CLI::App* const command = NamedCommand(app);
+  const std::vector<CLI::App*> named = app.get_subcommands();
+  const CLI::App* const command = named.empty() ? nullptr : named.front();
   std::vector<std::string> names = OptionNames(app);
   // Without a command the options are those of count.
   const std::vector<std::string> more =
@@ -124,8 +95,19 @@ std::string WhatIsTooMuch(const CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-CLI::Validator PositiveNumber() { return Number(false); }
-CLI::Validator NonNegativeNumber() { return Number(true); }
+CLI::Validator Number(bool zero_too) {
+  return {[zero_too](std::string& text) -> std::string {
+            if (text.empty()) return kEmpty;
+            double number = 0;
+            const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) &&
+                              (number > 0 || (zero_too && number == 0));
+            if (good) absl::StripAsciiWhitespace(&text);
+            if (good) return "";
+            return absl::StrCat("must be a number ", zero_too ? ">= 0" : "> 0", ", not \"", text,
+                                "\"");
+          },
+          ""};
+}
 
 CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
   return {[least, most](std::string& text) -> std::string {
@@ -165,7 +147,9 @@ CLI::Validator NotEmpty() {
 CLI::Validator OneOf(std::vector<std::string> names) {
   return {[names = std::move(names)](std::string& text) -> std::string {
             if (std::find(names.begin(), names.end(), text) != names.end()) return "";
-            return absl::StrCat("must be ", Alternatives(names), ", not \"", text, "\"");
+            std::string all = absl::StrJoin(names, ", ");
+            if (names.size() > 1) all.replace(all.rfind(','), 1, " or");
+            return absl::StrCat("must be ", all, ", not \"", text, "\"");
           },
           ""};
 }

@@ -13,8 +13,7 @@ namespace histogram::cli {
 
 // For Option::transform, since CLI11 would read 010 as 8 and refuses blanks behind a number.
 // Messages say what a value must be. They do not change the type name in --help.
-CLI::Validator PositiveNumber();
-CLI::Validator NonNegativeNumber();
+CLI::Validator Number(bool zero_too);  // > 0, or 0
 CLI::Validator WholeNumber(uint64_t least, uint64_t most);
 // 65536, 64KiB or "1 MiB": at most 1 GiB.
 CLI::Validator ByteSize();

@@ -1,14 +1,17 @@
 #include "client/cli/connection.h"
 
+#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -173,7 +176,10 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
 absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string& into,
                       uint64_t bytes_max = uint64_t{16} << 20) {
   if (path.empty()) return absl::OkStatus();
-  absl::StatusOr<std::string> bytes = ReadFile(path, deadline, bytes_max + 1);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return FileError("open", path);
+  const absl::Cleanup close_file = [file] { close(file); };
+  absl::StatusOr<std::string> bytes = ReadAll(file, path, deadline, bytes_max + 1);
   // The file is late, and not the server.
   if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
   if (absl::StripAsciiWhitespace(*bytes).empty()) {
@@ -185,14 +191,6 @@ absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string&
   }
   into = *std::move(bytes);
   return absl::OkStatus();
-}
-
-absl::Status ReadTls(const ServerOptions& options, absl::Time deadline, client::TlsOptions& tls) {
-  absl::Status status = ReadInto(options.tls_ca, deadline, tls.root_certificates);
-  status.Update(ReadInto(options.tls_cert, deadline, tls.certificate_chain));
-  status.Update(ReadInto(options.tls_key, deadline, tls.private_key));
-  tls.server_name = options.tls_server_name;
-  return status;
 }
 
 // What the library finds wrong, by the names of the options and files.
@@ -216,38 +214,34 @@ absl::Time DeadlineOf(const ServerOptions& options) {
                                        : absl::InfiniteFuture();
 }
 
-client::CallOptions Connection::Call() const {
-  client::CallOptions call;
-  if (deadline != absl::InfiniteFuture()) {
-    call.timeout = std::max(deadline - absl::Now(), absl::ZeroDuration());
-  }
-  return call;
+client::CallOptions CallOf(const ServerOptions& options) {
+  return {.timeout = std::max(DeadlineOf(options) - absl::Now(), absl::ZeroDuration())};
 }
 
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
   client::ConnectOptions connect;
   connect.user_agent = "histogram-client";
+  absl::Status status;
   if (options.tls) {
-    absl::Status status = ReadTls(options, deadline, connect.tls.emplace());
-    if (!status.ok()) return status;
+    client::TlsOptions& tls = connect.tls.emplace();
+    tls.server_name = options.tls_server_name;
+    status.Update(ReadInto(options.tls_ca, deadline, tls.root_certificates));
+    status.Update(ReadInto(options.tls_cert, deadline, tls.certificate_chain));
+    status.Update(ReadInto(options.tls_key, deadline, tls.private_key));
   }
-  absl::Status status =
-      ReadInto(options.token_file, deadline, connect.bearer_token, kTokenBytesMax);
+  status.Update(ReadInto(options.token_file, deadline, connect.bearer_token, kTokenBytesMax));
   if (!status.ok()) return status;
   absl::StripAsciiWhitespace(&connect.bearer_token);
   return connect;
 }
 
-absl::StatusOr<Connection> Connect(const ServerOptions& options) {
-  Connection connection;
-  connection.deadline = DeadlineOf(options);
+absl::StatusOr<std::unique_ptr<client::Client>> Connect(const ServerOptions& options) {
   const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(options);
   if (!connect.ok()) return connect.status();
   auto client = client::Client::Connect(options.server, *connect);
   if (!client.ok()) return NamingFiles(client.status(), options);
-  connection.client = *std::move(client);
-  return connection;
+  return client;
 }
 
 std::string Explain(const absl::Status& status, const ServerOptions& options) {

@@ -30,18 +30,12 @@ struct ServerOptions {
 
 // When the command gives up.
 absl::Time DeadlineOf(const ServerOptions& options);
-
-// A connection, and the deadline of the whole command.
-struct Connection {
-  std::unique_ptr<client::Client> client;
-  absl::Time deadline = absl::InfiniteFuture();
-
-  client::CallOptions Call() const;  // with the time left until the deadline
-};
+// Of a call in the time that is left until then.
+client::CallOptions CallOf(const ServerOptions& options);
 
 // Reads the files that the options name.
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options);
-absl::StatusOr<Connection> Connect(const ServerOptions& options);
+absl::StatusOr<std::unique_ptr<client::Client>> Connect(const ServerOptions& options);
 
 // One line: the error, and what to do about it if that is known.
 std::string Explain(const absl::Status& status, const ServerOptions& options);

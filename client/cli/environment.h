@@ -2,14 +2,22 @@
 #ifndef HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_
 #define HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_
 
+#include <cstddef>
 #include <ostream>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "client/cli/render/terminal.h"
 
 namespace histogram::cli {
+
+struct Terminal {
+  bool interactive = false;
+  size_t columns = 80;
+};
+
+// The terminal of a file descriptor. Its columns are those that it has, else what COLUMNS says.
+Terminal DetectTerminal(int file);
 
 // The outside world. Owns nothing.
 struct Environment {

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -71,14 +70,6 @@ absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::s
     filled += static_cast<size_t>(bytes);
   }
   return filled;
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadline,
-                                     uint64_t bytes_max) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return FileError("open", path);
-  const absl::Cleanup close_file = [file] { close(file); };
-  return ReadAll(file, path, deadline, bytes_max);
 }
 
 absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline,

@@ -17,10 +17,6 @@ namespace histogram::cli {
 // "cannot WHAT PATH: " and what errno says.
 absl::Status FileError(const char* what, const std::string& path);
 
-// All of a file, or its first `bytes_max` bytes.
-absl::StatusOr<std::string> ReadFile(const std::string& path,
-                                     absl::Time deadline = absl::InfiniteFuture(),
-                                     uint64_t bytes_max = UINT64_MAX);
 // The rest of an open file, or its first `bytes_max` bytes. `name` and `deadline`: as for
 // ReadFully.
 absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline,

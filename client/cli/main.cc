@@ -14,16 +14,10 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "client/cli/app.h"
+#include "client/cli/commands/commands.h"
 #include "client/cli/files.h"
 
 namespace {
-
-// The program has two names, and calls itself as its user does.
-std::string ProgramName(std::string_view path) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  return name == "histogram" ? "histogram" : "histogram-client";
-}
 
 // Writes to a descriptor at once and whole, which the standard streams do not where it is in
 // non-blocking mode.
@@ -82,6 +76,9 @@ int main(int argc, char** argv) {
   // Where Abseil was built without NDEBUG its mutexes, gRPC's among them, look for deadlocks at
   // each lock, under a spin lock that all of them share.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // The program has two names, and calls itself as its user does.
+  const std::string_view path = argv[0];
+  const bool short_name = path.substr(path.rfind('/') + 1) == "histogram";
   DescriptorBuffer out_buffer(STDOUT_FILENO), err_buffer(STDERR_FILENO);
   std::ostream out(&out_buffer), err(&err_buffer);
   histogram::cli::Environment env = {
@@ -90,7 +87,7 @@ int main(int argc, char** argv) {
       err,
       histogram::cli::DetectTerminal(STDOUT_FILENO),
       histogram::cli::DetectTerminal(STDERR_FILENO),
-      ProgramName(argv[0]),
+      short_name ? "histogram" : "histogram-client",
   };
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
   if (!out) {

@@ -91,7 +91,7 @@ std::string MakePayload(const LoadOptions& options) {
 
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   if (absl::Status s = CheckOptions(options); !s.ok()) return s;
-  const size_t threads = LoadThreads(options.connections);
+  const size_t threads = 2 * QueuesFor(options.connections);  // of queues and of schedules
   if (absl::Status s = CheckThreads(threads); !s.ok()) return s;
   // Each thread waits by a descriptor of its own.
   const size_t descriptors = options.connections + threads + kGrpcDescriptors;
@@ -101,7 +101,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
 
   const LoadMessages messages(MakePayload(options), options.float_bins, options.new_ranges);
   LoadTally tally;
-  const LoadQueues queues(stubs->size());
+  std::deque<LoadQueue> queues(QueuesFor(stubs->size()));
   const LoadContext context = {options, messages, tally, *stubs, queues};
   std::vector<std::unique_ptr<LoadWorker>> workers;
   if (options.api == LoadApi::kCompute) {

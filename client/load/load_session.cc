@@ -86,14 +86,6 @@ bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop) {
   }
 }
 
-void PrepareCall(const LoadOptions& options, grpc::ClientContext& rpc) {
-  const std::string& token = options.connect.bearer_token;
-  if (!token.empty()) rpc.AddMetadata("authorization", "Bearer " + token);
-  if (options.deadline != absl::InfiniteFuture()) {
-    rpc.set_deadline(absl::ToChronoTime(options.deadline));
-  }
-}
-
 LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins, bool new_ranges)
     : new_ranges_of_(new_ranges ? float_bins : 0),
       payload_(payload),
@@ -157,22 +149,11 @@ bool LoadMessages::IsAccumulateReply(grpc::ByteBuffer& reply, uint64_t chunks) c
 }
 
 namespace {
-size_t ShardOfThisThread(size_t shards) {
-  static std::atomic<size_t> next{0};
-  thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine % shards;
-}
-
-std::string WithoutNumbers(const std::string& text) {
-  std::string shape;
-  for (const char c : text) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
-      shape.push_back(c);
-    } else if (shape.empty() || shape.back() != '#') {
-      shape.push_back('#');
-    }
-  }
-  return shape;
+std::string WithoutNumbers(std::string text) {
+  const auto in_number = [](char a, char b) { return a == '#' && b == '#'; };
+  std::replace_if(text.begin(), text.end(), absl::ascii_isdigit, '#');
+  text.erase(std::unique(text.begin(), text.end(), in_number), text.end());
+  return text;
 }
 
 uint64_t NsSince(LoadClock::time_point since) {
@@ -184,7 +165,9 @@ uint64_t NsSince(LoadClock::time_point since) {
 void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
   if (!measuring()) return;
   const uint64_t ns = NsSince(since);
-  Shard& shard = shards_[ShardOfThisThread(kShards)];
+  static std::atomic<size_t> next{0};
+  thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  Shard& shard = shards_[mine % kShards];
   absl::MutexLock lock(&shard.mu);
   ++shard.requests;
   // An answer counts when it comes; its latency only if all of it lies in the measured time.
@@ -242,32 +225,8 @@ LoadResult LoadTally::Collect() {
   return result_;
 }
 
-namespace {
-// At most one for each core of the machine.
 size_t QueuesFor(size_t connections) {
   return std::clamp<size_t>(connections, 1, std::max(1U, std::thread::hardware_concurrency()));
-}
-}  // namespace
-
-size_t LoadThreads(size_t connections) {
-  return 2 * QueuesFor(connections);  // of queues and of schedules
-}
-
-LoadQueues::LoadQueues(size_t connections) {
-  for (size_t i = 0; i < QueuesFor(connections); ++i) {
-    grpc::CompletionQueue* const queue =
-        queues_.emplace_back(std::make_unique<grpc::CompletionQueue>()).get();
-    threads_.emplace_back([queue] {
-      void* tag = nullptr;
-      bool ok = false;
-      while (queue->Next(&tag, &ok)) (*static_cast<LoadEvent*>(tag))(ok);
-    });
-  }
-}
-
-LoadQueues::~LoadQueues() {
-  for (const auto& queue : queues_) queue->Shutdown();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 }  // namespace histogram::client

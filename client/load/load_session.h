@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,9 +34,6 @@ using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
 LoadClock::time_point After(LoadClock::time_point begin, double seconds);
 // Sleeps until `end`, or until `stop` returns true, which it returns.
 bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop);
-
-// Gives a call the bearer token and the deadline, if any.
-void PrepareCall(const LoadOptions& options, grpc::ClientContext& rpc);
 
 // The bytes of requests, and the bytes with which right answers begin.
 class LoadMessages {
@@ -119,27 +117,23 @@ class LoadTally {
 // is a LoadEvent*.
 using LoadEvent = std::function<void(bool ok)>;
 
-// How many threads a load over so many connections takes, beside those of gRPC.
-size_t LoadThreads(size_t connections);
+// One queue for each connection, but at most one for each core of the machine.
+size_t QueuesFor(size_t connections);
 
-// The completion queues and their threads. A connection belongs to one queue, so one thread handles
-// all its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU time.
-class LoadQueues {
- public:
-  // One queue for each connection, but at most one for each core of the machine.
-  explicit LoadQueues(size_t connections);
+// A completion queue and its thread. A connection belongs to one queue, so one thread handles all
+// its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU time.
+struct LoadQueue {
   // REQUIRES: no operation is under way.
-  ~LoadQueues();
-  LoadQueues(const LoadQueues&) = delete;
-  LoadQueues& operator=(const LoadQueues&) = delete;
-
-  grpc::CompletionQueue* of(size_t connection) const {
-    return queues_[connection % queues_.size()].get();
+  ~LoadQueue() {
+    events.Shutdown();
+    thread.join();
   }
-
- private:
-  std::vector<std::unique_ptr<grpc::CompletionQueue>> queues_;
-  std::vector<std::thread> threads_;
+  grpc::CompletionQueue events;
+  std::thread thread{[this] {
+    void* tag = nullptr;
+    bool ok = false;
+    while (events.Next(&tag, &ok)) (*static_cast<LoadEvent*>(tag))(ok);
+  }};
 };
 
 // Puts load on one method of the API. Start begins. After Stop it begins no more requests. Join
@@ -157,7 +151,11 @@ struct LoadContext {
   const LoadMessages& messages;
   LoadTally& tally;
   std::vector<std::unique_ptr<RawStub>>& stubs;  // one a connection
-  const LoadQueues& queues;
+  std::deque<LoadQueue>& queues;
+
+  grpc::CompletionQueue* QueueOf(size_t connection) const {
+    return &queues[connection % queues.size()].events;
+  }
 };
 
 // Over all connections.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "client/channel.h"
 #include "client/load/load_session.h"
 
 namespace histogram::client {
@@ -23,9 +24,9 @@ class StreamLoad final : public LoadWorker {
   StreamLoad(const LoadContext& context, size_t connection)
       : context_(context), begun_(many_ ? context.options.in_flight : 1) {
     for (size_t id = 0; id < begun_.size(); ++id) free_ids_.push_back(id);
-    PrepareCall(context.options, rpc_);
+    PrepareCall(context.options.connect, {}, context.options.deadline, rpc_);
     stream_ = context.stubs[connection]->PrepareCall(
-        &rpc_, many_ ? kComputeManyMethod : kAccumulateMethod, context.queues.of(connection));
+        &rpc_, many_ ? kComputeManyMethod : kAccumulateMethod, context.QueueOf(connection));
   }
 
   void Start() override { stream_->StartCall(&started_); }

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/channel.h"
 #include "client/load/load_session.h"
 
 namespace histogram::client {
@@ -22,7 +23,7 @@ class UnaryLoad final : public LoadWorker {
     if (!ClosedLoop()) {
       // To begin a call takes a thread for a while, a large one until the socket has taken it: one
       // thread would fall behind, and that would be counted as latency.
-      const size_t pacers = LoadThreads(context_.stubs.size()) / 2;
+      const size_t pacers = QueuesFor(context_.stubs.size());
       const auto begin = LoadClock::now();
       for (size_t i = 0; i < pacers; ++i) {
         pacers_.emplace_back([this, begin, i, pacers] { Pace(begin, i, pacers); });
@@ -85,11 +86,11 @@ class UnaryLoad final : public LoadWorker {
     call->since = since;
     call->answer.reset();
     call->rpc.emplace();
-    PrepareCall(context_.options, *call->rpc);
+    PrepareCall(context_.options.connect, {}, context_.options.deadline, *call->rpc);
     call->answer = context_.stubs[call->stub]->PrepareUnaryCall(
         &*call->rpc, kComputeMethod,
         context_.options.new_ranges ? context_.messages.Compute() : request_,
-        context_.queues.of(call->stub));
+        context_.QueueOf(call->stub));
     call->answer->StartCall();
     call->answer->Finish(&call->reply, &call->status, &call->ended);
   }

@@ -17,9 +17,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "server/base/read_file.h"
 #include "server/config/build.h"
 #include "server/config/settings.h"
-#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {
@@ -131,7 +131,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
 }
 
 absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
-  const absl::StatusOr<std::vector<FileEntry>> entries = ReadConfigFile(path);
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<std::vector<FileEntry>> entries = ParseConfigFile(*text, path);
   if (!entries.ok()) return entries.status();
   std::vector<Assignment> layer;
   for (const auto& [key, values, is_array, number] : *entries) {

@@ -17,9 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "server/base/read_file.h"
 #include "server/config/settings.h"
-#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {
@@ -110,12 +108,6 @@ absl::StatusOr<std::vector<FileEntry>> ParseConfigFile(absl::string_view text,
     entries.push_back(std::move(entry));
   }
   return entries;
-}
-
-absl::StatusOr<std::vector<FileEntry>> ReadConfigFile(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return text.status();
-  return ParseConfigFile(*text, path);
 }
 
 std::string QuoteForFile(absl::string_view value) {

@@ -7,7 +7,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "server/config/settings.h"
-#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {
@@ -48,18 +47,6 @@ std::string HelpEntry(absl::string_view flag, absl::string_view text) {
   return absl::StrCat(out, Wrap(text, kHelpIndent, indent), "\n");
 }
 
-std::string FlagText(const Setting& setting) {
-  if (IsSwitch(setting)) return absl::StrCat("--[no-]", setting.name);
-  return absl::StrCat("--", setting.name, " ", PlaceholderOf(setting));
-}
-
-// Numbers and switches stand bare, as in TOML.
-std::string FileValue(const Setting& setting, const Config& config) {
-  const std::string text = TextOf(setting, config);
-  const bool bare = IsSwitch(setting) || ParseNumber(text).ok();
-  return bare ? text : QuoteForFile(text);
-}
-
 }  // namespace
 
 std::string HelpText(bool all) {
@@ -81,7 +68,10 @@ std::string HelpText(bool all) {
   for (const Setting& setting : Settings()) {
     if (!setting.group.empty()) absl::StrAppend(&out, "\n", setting.group, ":\n");
     if (setting.listed == Listed::kHelp || (all && setting.listed == Listed::kHelpAll)) {
-      out += HelpEntry(FlagText(setting), Explain(setting));
+      const absl::string_view value = PlaceholderOf(setting);  // none of a switch
+      out += HelpEntry(absl::StrCat(value.empty() ? "--[no-]" : "--", setting.name,
+                                    value.empty() ? "" : " ", value),
+                       Explain(setting));
     }
   }
   return out;
@@ -105,7 +95,9 @@ std::string PrintConfigText(const ParsedConfig& parsed) {
       absl::StrAppend(&out, "# Set by ", absl::CHexEscape(origin->second), ": ",
                       absl::CHexEscape(DisplayText(setting, parsed.config)), "\n");
     }
-    absl::StrAppend(&out, setting.name, " = ", FileValue(setting, parsed.config), "\n");
+    const std::string text = TextOf(setting, parsed.config);
+    const bool bare = IsSwitch(setting) || ParseNumber(text).ok();  // as in TOML
+    absl::StrAppend(&out, setting.name, " = ", bare ? text : QuoteForFile(text), "\n");
   }
   return out;
 }

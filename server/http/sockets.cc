@@ -41,11 +41,6 @@ int ListenAt(SocketAddress& place, bool several) {
   return -1;
 }
 
-bool ClientWaits(int listener) {
-  pollfd waits{listener, POLLIN, 0};
-  return poll(&waits, 1, 0) > 0;
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<ListeningSocket>> Listen(std::vector<SocketAddress> places) {
@@ -92,7 +87,8 @@ int SpareDescriptors::Accept(int listener, SocketAddress& peer) {
   };
   // Without a free descriptor accept4 fails even where no client waits, and each failure costs a
   // reserve descriptor.
-  if (!ClientWaits(listener)) {
+  pollfd waits{listener, POLLIN, 0};
+  if (poll(&waits, 1, 0) <= 0) {
     errno = EAGAIN;
     return -1;
   }

@@ -1,7 +1,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,9 +40,27 @@ class AccumulateStream final : public ServedStream {
 
  private:
   // From gRPC.
-  void OnReceived(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
+  void OnReceived(bool ok) override {
+    const TimeNs now = service_.clock.Now();
+    if (!ok) {
+      time_.Ended(now);
+      if (memory().ended()) return Fail(CancelledCall(memory()));
+      return Step(StreamEvent::kReadEnd);
+    }
+    Take(TakeMessage(received()), now);
+  }
+
+  void OnWriteDone(bool ok) override {
+    Written();
+    if (!ok) Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
+    Step(StreamEvent::kWritten);
+  }
+
+  void OnCancel() override {
+    time_.Ended(service_.clock.Now());
+    Fail(CancelledCall(memory()), StreamEvent::kCancelled);
+  }
+
   void OnQuota(bool) override { Take(std::move(waiting_), service_.clock.Now()); }
 
   void Step(StreamEvent event) override { StepWith(event, 0); }
@@ -51,22 +68,146 @@ class AccumulateStream final : public ServedStream {
   void StepWith(StreamEvent event, uint64_t bytes) {
     Perform(state_.Step(event, MayRead(), bytes));
   }
-  void Perform(const StreamActions& actions);
-  void End(StreamEnd end);
+
+  void Perform(const StreamActions& actions) {
+    if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);
+    if (actions.write) WriteOldest();
+    if (actions.read) Receive();
+    if (actions.end != StreamEnd::kNone) End(actions.end);
+  }
+
+  void End(StreamEnd end) {
+    StopAwaitingQuota();
+    if (end == StreamEnd::kDraining) {
+      error_ = Draining("the server is shutting down; the last reply holds what it had read");
+    }
+    Answered(service_.clock.Now());
+    caller_.Report(Method::kAccumulate, error_, total_.bytes(), *took_ns_);
+    Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
+  }
+
   // Ends the stream with the first error; chunks that are not yet counted cost no more work.
-  void Fail(absl::Status status, StreamEvent event = StreamEvent::kRefused);
+  void Fail(absl::Status status, StreamEvent event = StreamEvent::kRefused) {
+    Answered(service_.clock.Now());
+    if (error_.ok()) error_ = std::move(status);
+    CancelJobs();
+    Step(event);
+  }
+
   void Refuse(absl::Status status) override { Fail(std::move(status)); }
 
   // Counts a message that has arrived, unless its caller's quota makes it wait.
-  void Take(std::shared_ptr<ReceivedMessage> message, TimeNs now);
-  Chunk& Append(std::shared_ptr<ReceivedMessage> message);
+  void Take(std::shared_ptr<ReceivedMessage> message, TimeNs now) {
+    if (state_.closed()) return;  // it came while the stream was ending
+    if (message == nullptr) return Refuse(CompressedMessage());
+    const bool first = query_ == nullptr;
+    QuotaCharge quota;
+    absl::Status status = AdmitMessage(*message, quota, query_);
+    if (AwaitQuota(status)) {
+      waiting_ = std::move(message);
+      if (first) query_.reset();
+      return;
+    }
+    time_.Arrived(now);
+    if (status.ok() && first) {
+      status = HoldTotals(memory(), query_->counter_bytes + message->parsed.row_bytes);
+    }
+    const uint64_t reply_bytes =
+        status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
+    if (status.ok()) status = HoldReply(memory(), reply_bytes);
+    if (!status.ok()) {
+      quota.GiveBack(caller_);
+      return Refuse(std::move(status));
+    }
+    Chunk& chunk = Append(std::move(message));
+    chunk.reply_bytes = reply_bytes;
+    chunk.quota = quota;
+    StepWith(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
+             chunk.bytes);
+    if (!Submit(chunk)) Step(StreamEvent::kHandled);
+  }
+
+  Chunk& Append(std::shared_ptr<ReceivedMessage> message) {
+    auto& chunk = AcquireJob<Chunk>();
+    chunk.snapshot = message->parsed.snapshot;
+    FillJob(message->parsed, message, query_, deadline_, chunk, /*adds_up=*/true);
+    chunk.caller = fairness_id_;
+    chunk.cancelled.store(!error_.ok(), std::memory_order_relaxed);
+    chunk.counted = false;
+    open_chunks_.push_back(&chunk);
+    ahead_.Hold(chunk.bytes);
+    return chunk;
+  }
+
   // Recounts a chunk that was picked for it, and lets go of its payload.
-  void OnCounted(StreamJob& job, const absl::Status& status) override;
-  void OnReturned(StreamJob& job) override;
-  void Counted(Chunk& chunk);
-  void AddUp(Chunk& chunk);
+  void OnCounted(StreamJob& job, const absl::Status& status) override {
+    auto& chunk = static_cast<Chunk&>(job);
+    chunk.result = status;
+    if (status.ok()) chunk.result = Recount(service_.verifier, service_.observer, chunk);
+    if (chunk.result.ok()) chunk.tallies = TakeTallies(*query_, chunk);
+    chunk.fragments = {};
+    chunk.payload_owner.reset();
+    chunk.counted_at = service_.clock.Now();
+  }
+
+  void OnReturned(StreamJob& job) override {
+    Counted(static_cast<Chunk&>(job));
+    // Wakes the stream: a slot is free, or the chunk's result can be used.
+    Step(std::exchange(job.waited, false) ? StreamEvent::kRoom : StreamEvent::kHandled);
+  }
+
+  void Counted(Chunk& chunk) {
+    chunk.counted = true;
+    TimeNs last = 0;
+    while (!open_chunks_.empty() && open_chunks_.front()->counted) {
+      Chunk& oldest = *open_chunks_.front();
+      open_chunks_.pop_front();
+      last = std::max(last, oldest.counted_at);
+      AddUp(oldest);
+      oldest.ForgetCounts();
+      oldest.tallies.clear();
+      FreeJob(oldest);
+    }
+    if (open_chunks_.empty() && state_.facts().open()) {
+      time_.Waits(std::max(last, replied_at_));
+    }
+  }
+
+  void AddUp(Chunk& chunk) {
+    state_.AddedUp(chunk.bytes);
+    chunk.quota.Accept(caller_);
+    ahead_.LetGo(chunk.bytes);
+    if (!chunk.result.ok()) return Fail(std::move(chunk.result));
+    if (!error_.ok()) return;
+    total_.Add(*query_, chunk, chunk.tallies);
+    if (chunk.snapshot) Reply(/*final=*/false, chunk.reply_bytes);
+  }
+
   // Replies with the total of all chunks that were added up. `bytes`: what is held for it.
-  void Reply(bool final, uint64_t bytes = 0);
+  void Reply(bool final, uint64_t bytes = 0) {
+    if (query_ == nullptr) {  // no message came: the default spec
+      auto query = MakeQueryCached({}, service_.limits().query);
+      if (!query.ok()) return Refuse(query.status());
+      query_ = *std::move(query);
+    }
+    const TimeNs begin = service_.clock.Now();
+    if (absl::Status s = total_.Finish(*query_, answer_); !s.ok()) {
+      service_.observer.IntegrityFailure();
+      return Fail(std::move(s));
+    }
+    const TimeNs folded = service_.clock.Now();
+    replied_at_ = folded;
+    answer_.receipt.total_ns = time_.Busy(folded);
+    if (state_.closed()) Answered(folded);
+    grpc::ByteBuffer reply =
+        EncodeMessage({Method::kAccumulate, answer_, query_->omit_counts, total_.chunks(), final});
+    caller_.ChargeReply(reply.Length());
+    PushReply(reply, bytes);
+    service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
+                                    static_cast<uint64_t>(folded - begin));
+    Step(StreamEvent::kReply);
+  }
+
   // There is an answer: what follows, writing it, waits for the caller.
   void Answered(TimeNs now) {
     if (!took_ns_.has_value()) took_ns_ = time_.SinceLast(now);
@@ -84,160 +225,6 @@ class AccumulateStream final : public ServedStream {
   Answer answer_;
   absl::Status error_;  // ends the stream
 };
-
-void AccumulateStream::Perform(const StreamActions& actions) {
-  if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);
-  if (actions.write) WriteOldest();
-  if (actions.read) Receive();
-  if (actions.end != StreamEnd::kNone) End(actions.end);
-}
-
-void AccumulateStream::End(StreamEnd end) {
-  StopAwaitingQuota();
-  if (end == StreamEnd::kDraining) {
-    error_ = Draining("the server is shutting down; the last reply holds what it had read");
-  }
-  Answered(service_.clock.Now());
-  caller_.Report(Method::kAccumulate, error_, total_.bytes(), *took_ns_);
-  Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
-}
-
-void AccumulateStream::Fail(absl::Status status, StreamEvent event) {
-  Answered(service_.clock.Now());
-  if (error_.ok()) error_ = std::move(status);
-  CancelJobs();
-  Step(event);
-}
-
-void AccumulateStream::OnReceived(bool ok) {
-  const TimeNs now = service_.clock.Now();
-  if (!ok) {
-    time_.Ended(now);
-    if (memory().ended()) return Fail(CancelledCall(memory()));
-    return Step(StreamEvent::kReadEnd);
-  }
-  Take(TakeMessage(received()), now);
-}
-
-void AccumulateStream::Take(std::shared_ptr<ReceivedMessage> message, TimeNs now) {
-  if (state_.closed()) return;  // it came while the stream was ending
-  if (message == nullptr) return Refuse(CompressedMessage());
-  const bool first = query_ == nullptr;
-  QuotaCharge quota;
-  absl::Status status = AdmitMessage(*message, quota, query_);
-  if (AwaitQuota(status)) {
-    waiting_ = std::move(message);
-    if (first) query_.reset();
-    return;
-  }
-  time_.Arrived(now);
-  if (status.ok() && first) {
-    status = HoldTotals(memory(), query_->counter_bytes + message->parsed.row_bytes);
-  }
-  const uint64_t reply_bytes =
-      status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
-  if (status.ok()) status = HoldReply(memory(), reply_bytes);
-  if (!status.ok()) {
-    quota.GiveBack(caller_);
-    return Refuse(std::move(status));
-  }
-  Chunk& chunk = Append(std::move(message));
-  chunk.reply_bytes = reply_bytes;
-  chunk.quota = quota;
-  StepWith(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
-           chunk.bytes);
-  if (!Submit(chunk)) Step(StreamEvent::kHandled);
-}
-
-Chunk& AccumulateStream::Append(std::shared_ptr<ReceivedMessage> message) {
-  auto& chunk = AcquireJob<Chunk>();
-  chunk.snapshot = message->parsed.snapshot;
-  FillJob(message->parsed, message, query_, deadline_, chunk, /*adds_up=*/true);
-  chunk.caller = fairness_id_;
-  chunk.cancelled.store(!error_.ok(), std::memory_order_relaxed);
-  chunk.counted = false;
-  open_chunks_.push_back(&chunk);
-  ahead_.Hold(chunk.bytes);
-  return chunk;
-}
-
-void AccumulateStream::OnCounted(StreamJob& job, const absl::Status& status) {
-  auto& chunk = static_cast<Chunk&>(job);
-  chunk.result = status;
-  if (status.ok()) chunk.result = Recount(service_.verifier, service_.observer, chunk);
-  if (chunk.result.ok()) chunk.tallies = TakeTallies(*query_, chunk);
-  chunk.fragments = {};
-  chunk.payload_owner.reset();
-  chunk.counted_at = service_.clock.Now();
-}
-
-void AccumulateStream::OnReturned(StreamJob& job) {
-  Counted(static_cast<Chunk&>(job));
-  // Wakes the stream: a slot is free, or the chunk's result can be used.
-  Step(std::exchange(job.waited, false) ? StreamEvent::kRoom : StreamEvent::kHandled);
-}
-
-void AccumulateStream::Counted(Chunk& chunk) {
-  chunk.counted = true;
-  TimeNs last = 0;
-  while (!open_chunks_.empty() && open_chunks_.front()->counted) {
-    Chunk& oldest = *open_chunks_.front();
-    open_chunks_.pop_front();
-    last = std::max(last, oldest.counted_at);
-    AddUp(oldest);
-    oldest.ForgetCounts();
-    oldest.tallies.clear();
-    FreeJob(oldest);
-  }
-  if (open_chunks_.empty() && state_.facts().open()) {
-    time_.Waits(std::max(last, replied_at_));
-  }
-}
-
-void AccumulateStream::AddUp(Chunk& chunk) {
-  state_.AddedUp(chunk.bytes);
-  chunk.quota.Accept(caller_);
-  ahead_.LetGo(chunk.bytes);
-  if (!chunk.result.ok()) return Fail(std::move(chunk.result));
-  if (!error_.ok()) return;
-  total_.Add(*query_, chunk, chunk.tallies);
-  if (chunk.snapshot) Reply(/*final=*/false, chunk.reply_bytes);
-}
-
-void AccumulateStream::Reply(bool final, uint64_t bytes) {
-  if (query_ == nullptr) {  // no message came: the default spec
-    auto query = MakeQueryCached({}, service_.limits().query);
-    if (!query.ok()) return Refuse(query.status());
-    query_ = *std::move(query);
-  }
-  const TimeNs begin = service_.clock.Now();
-  if (absl::Status s = total_.Finish(*query_, answer_); !s.ok()) {
-    service_.observer.IntegrityFailure();
-    return Fail(std::move(s));
-  }
-  const TimeNs folded = service_.clock.Now();
-  replied_at_ = folded;
-  answer_.receipt.total_ns = time_.Busy(folded);
-  if (state_.closed()) Answered(folded);
-  grpc::ByteBuffer reply =
-      EncodeMessage({Method::kAccumulate, answer_, query_->omit_counts, total_.chunks(), final});
-  caller_.ChargeReply(reply.Length());
-  PushReply(reply, bytes);
-  service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
-                                  static_cast<uint64_t>(folded - begin));
-  Step(StreamEvent::kReply);
-}
-
-void AccumulateStream::OnWriteDone(bool ok) {
-  Written();
-  if (!ok) Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
-  Step(StreamEvent::kWritten);
-}
-
-void AccumulateStream::OnCancel() {
-  time_.Ended(service_.clock.Now());
-  Fail(CancelledCall(memory()), StreamEvent::kCancelled);
-}
 
 }  // namespace
 

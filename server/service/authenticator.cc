@@ -31,14 +31,6 @@ bool IsName(absl::string_view name) {
   });
 }
 
-// Where a comment begins: at a '#' at the start of the line or after white space.
-size_t CommentIn(absl::string_view line) {
-  for (size_t at = line.find('#'); at != absl::string_view::npos; at = line.find('#', at + 1)) {
-    if (at == 0 || line[at - 1] == ' ' || line[at - 1] == '\t') return at;
-  }
-  return absl::string_view::npos;
-}
-
 absl::Status Unauthenticated(const char* why) {
   return MakeError(absl::StatusCode::kUnauthenticated,
                    absl::StrCat("authorization: ", why, "; send 'authorization: Bearer TOKEN'"),
@@ -120,15 +112,14 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
   const auto error = [&](const absl::AlphaNum& what) {
     return absl::InvalidArgumentError(absl::StrCat(file_, ", line ", number, ": ", what));
   };
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
-    line = absl::StripAsciiWhitespace(line);
-    if (const size_t comment = CommentIn(line); comment != absl::string_view::npos) {
-      line = absl::StripAsciiWhitespace(line.substr(0, comment));
-    }
-    if (line.empty()) continue;
-    const std::vector<std::string> words =
-        absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    std::vector<std::string> words =
+        absl::StrSplit(absl::StripAsciiWhitespace(line), absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    // A comment begins with a word, and ends with the line.
+    words.erase(absl::c_find_if(words, [](const auto& word) { return word[0] == '#'; }),
+                words.end());
+    if (words.empty()) continue;
     uint64_t bytes_per_second = 0;
     if (words.size() < 2 || words.size() > 3) {
       return error("expected NAME TOKEN [BYTES_PER_SECOND]");

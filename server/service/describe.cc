@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "histogram/v1/histogram.pb.h"
 #include "server/base/thresholds.h"
@@ -43,12 +44,10 @@ void AddChoices(const Backend& backend, v1::DescribeResponse& out) {
 
 // Kernels are those that this process can run, once for each kind of backend.
 void AddKernels(const std::vector<Backend*>& backends, v1::DescribeResponse& out) {
-  std::vector<std::string> seen;
+  std::set<std::string> seen;
   for (const Backend* backend : backends) {
     for (const KernelInfo& kernel : backend->kernels()) {
-      const std::string key = kernel.backend + "/" + kernel.name;
-      if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
-      seen.push_back(key);
+      if (!seen.insert(kernel.backend + "/" + kernel.name).second) continue;
       auto* k = out.add_kernels();
       k->set_name(kernel.name);
       k->set_backend(kernel.backend);

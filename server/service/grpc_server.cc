@@ -62,15 +62,6 @@ constexpr int kQuietLooks = 15;
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
-// A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
-std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TlsCertificates* certificates,
-                                                        const std::string& address) {
-  if (certificates == nullptr || absl::StartsWith(address, "unix:")) {
-    return grpc::InsecureServerCredentials();
-  }
-  return certificates->MakeCredentials();
-}
-
 // Linking the reflection library is enough to switch reflection on; this takes it out again.
 class WithoutReflection final : public grpc::ServerBuilderOption {
  public:
@@ -82,17 +73,6 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
         plugins->end());
   }
 };
-
-// gRPC has a whole message in memory before anyone can refuse it; the call guard sees to it that
-// all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
-uint64_t MessageBytesMax(const TransportConfig& config) {
-  return std::max(config.payload_bytes_max + kMessageBytesOverPayload, config.receive_bytes_max);
-}
-
-std::string WithChosenPort(const std::string& address, int port) {
-  const size_t colon = address.rfind(':');
-  return absl::StrCat(address.substr(0, colon + 1), port);
-}
 
 // The error of an address that gRPC cannot bind.
 absl::Status CannotListen(const std::string& text, absl::string_view why) {
@@ -154,7 +134,10 @@ uint32_t ReceiveThreads(const TransportConfig& config) {
 }
 
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
+  // gRPC has a whole message in memory before anyone can refuse it; the call guard sees to it that
+  // all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
+  builder.SetMaxReceiveMessageSize(ClampToInt(
+      std::max(config.payload_bytes_max + kMessageBytesOverPayload, config.receive_bytes_max)));
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("receive");
   // Above the call guard's limit: where gRPC's own is reached, it ends calls by chance.
@@ -209,21 +192,27 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
 
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (absl::Status s = CheckListenAddress(config.listen[i]); !s.ok()) return s;
+    const std::string& address = config.listen[i];
+    if (absl::Status s = CheckListenAddress(address); !s.ok()) return s;
+    // A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
+    const bool tls = server->certificates_ != nullptr && !absl::StartsWith(address, "unix:");
     builder.AddListeningPort(
-        config.listen[i], CredentialsFor(server->certificates_.get(), config.listen[i]), &ports[i]);
+        address, tls ? server->certificates_->MakeCredentials() : grpc::InsecureServerCredentials(),
+        &ports[i]);
   }
   server->context_ = &context;
   server->server_ = builder.BuildAndStart();
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    const bool is_unix = absl::StartsWith(config.listen[i], "unix:");
+    const std::string& address = config.listen[i];
     if (server->server_ == nullptr || ports[i] == 0) {
       // gRPC opens them in order and stops at the first that fails.
       if (ports[i] != 0 && i + 1 < config.listen.size()) continue;
-      return CannotListen(config.listen[i], "the address is in use or cannot be bound");
+      return CannotListen(address, "the address is in use or cannot be bound");
     }
-    server->addresses_.push_back(is_unix ? config.listen[i]
-                                         : WithChosenPort(config.listen[i], ports[i]));
+    server->addresses_.push_back(
+        absl::StartsWith(address, "unix:")
+            ? address
+            : absl::StrCat(address.substr(0, address.rfind(':') + 1), ports[i]));
   }
   server->SetReady(false);
   server->health_.SetServing("liveness", true);

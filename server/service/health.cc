@@ -74,14 +74,11 @@ class WatchCall final : public StreamCall {
   // Writes the status if it is new, or ends the call, as soon as no write is under way.
   // REQUIRES: the name is known, or the call is to end.
   void Advance() {
-    if (writing_ || finished_) return;
-    if (end_.has_value()) {
-      finished_ = true;
-      return Finish(*end_);
-    }
+    if (std::exchange(writing_, true)) return;
+    if (end_.has_value()) return Finish(*end_);
     const ServingStatus status = health_.Status(name_);
-    if (written_ == status) return;
-    writing_ = true;
+    writing_ = written_ != status;
+    if (!writing_) return;
     written_ = status;
     StartWrite(ReplyOf(status));
   }
@@ -116,8 +113,7 @@ class WatchCall final : public StreamCall {
   std::string name_;
   std::optional<ServingStatus> written_;
   std::optional<grpc::Status> end_;  // how the call is to end
-  bool writing_ = false;
-  bool finished_ = false;
+  bool writing_ = false;             // or finished
 };
 
 HealthService::HealthService() {

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,16 +31,6 @@ struct Message {
   std::vector<Fragment> fragments;
   ParsedRequest parsed;  // points into the others
 };
-
-absl::Status MakeJsonMessage(Message& message) {
-  v1::ComputeRequest request;
-  const absl::Status read = JsonToMessage(message.body->Text(), request);
-  if (!read.ok()) return read;
-  message.text = request.SerializeAsString();
-  message.fragments = {
-      {reinterpret_cast<const uint8_t*>(message.text.data()), message.text.size()}};
-  return absl::OkStatus();
-}
 
 // A body on its way through the batcher: whole, or a part after the other. One part is counted
 // while the next is received. All but Done runs on the port's thread.
@@ -136,8 +126,14 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
       status = AdmitParsed(in_parts_ ? Method::kAccumulate : Method::kCompute, service_.limits(),
                            charge, message->parsed, query_);
     } else {
-      if (form_ == HttpForm::kConnectJson) status = MakeJsonMessage(*message);
-      if (!status.ok()) return status;
+      if (form_ == HttpForm::kConnectJson) {
+        v1::ComputeRequest body;
+        status = JsonToMessage(message->body->Text(), body);
+        if (!status.ok()) return status;
+        message->text = body.SerializeAsString();
+        message->fragments = {
+            {reinterpret_cast<const uint8_t*>(message->text.data()), message->text.size()}};
+      }
       until = *DeadlineOf(request);
       status = server::Admit(Method::kCompute, message->fragments, service_.limits(), charge,
                              message->parsed, query_);

@@ -44,23 +44,21 @@ constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
     {"METHOD_NOT_ALLOWED", 405},   {"REQUEST_TIMEOUT", 408},   {"EXPECTATION_FAILED", 417},
     {"VERSION_NOT_SUPPORTED", 505}};
 
-std::string ByParameter(const std::string& text) {
-  return absl::StrReplaceAll(ByOption(text, "", /*parts=*/true),
-                             {{"payload: ", "body: "},
-                              {"chunk: ", "body, in its last part: "},
-                              {"; send larger ones in chunks through Accumulate",
-                               "; send larger ones in chunks through gRPC's Accumulate"}});
-}
-
 std::string DumpSafely(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string ProblemJson(const absl::Status& status, const ErrorDetail& detail, unsigned code) {
+  const std::string message =
+      absl::StrReplaceAll(ByOption(std::string(status.message()), "", /*parts=*/true),
+                          {{"payload: ", "body: "},
+                           {"chunk: ", "body, in its last part: "},
+                           {"; send larger ones in chunks through Accumulate",
+                            "; send larger ones in chunks through gRPC's Accumulate"}});
   Json json = {{"type", "about:blank"},
                {"title", detail.reason.empty() ? "ERROR" : detail.reason},
                {"status", code},
-               {"detail", ByParameter(std::string(status.message()))},
+               {"detail", message},
                {"reason", detail.reason}};
   const std::string field = detail.field == "payload" || detail.field == "chunk"
                                 ? "body"

@@ -1,6 +1,5 @@
 #include "server/service/served_stream.h"
 
-#include <string>
 #include <utility>
 
 #include "kernels/error.h"

@@ -24,12 +24,12 @@ TEST(Nearest, FindsWhatWasMistyped) {
 }
 
 TEST(OptionChecks, SayWhatAValueMustBe) {
-  EXPECT_EQ(PositiveNumber()("0.5"), "");
-  EXPECT_EQ(PositiveNumber()("0"), "must be a number > 0, not \"0\"");
-  EXPECT_EQ(PositiveNumber()("inf"), "must be a number > 0, not \"inf\"");
-  EXPECT_EQ(PositiveNumber()("2s"), "must be a number > 0, not \"2s\"");
-  EXPECT_EQ(NonNegativeNumber()("0"), "");
-  EXPECT_EQ(NonNegativeNumber()("-1"), "must be a number >= 0, not \"-1\"");
+  EXPECT_EQ(Number(/*zero_too=*/false)("0.5"), "");
+  EXPECT_EQ(Number(/*zero_too=*/false)("0"), "must be a number > 0, not \"0\"");
+  EXPECT_EQ(Number(/*zero_too=*/false)("inf"), "must be a number > 0, not \"inf\"");
+  EXPECT_EQ(Number(/*zero_too=*/false)("2s"), "must be a number > 0, not \"2s\"");
+  EXPECT_EQ(Number(/*zero_too=*/true)("0"), "");
+  EXPECT_EQ(Number(/*zero_too=*/true)("-1"), "must be a number >= 0, not \"-1\"");
   EXPECT_EQ(WholeNumber(1, 9)("9"), "");
   EXPECT_EQ(WholeNumber(1, 9)("10"), "must be a whole number from 1 to 9, not \"10\"");
   EXPECT_EQ(WholeNumber(1, 9)("-1"), "must be a whole number from 1 to 9, not \"-1\"");

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/app.h"
+#include "client/cli/commands/commands.h"
 #include "client/cli/files.h"
 #include "tests/test_path.h"
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/client_testing.h"
@@ -157,7 +156,7 @@ TEST_F(Count, AFileIsCountedAsFarAsItsRangeIsKnown) {
   std::ofstream(file, std::ios::app) << "more";
   Progress progress(world_.env().err, {});
   const auto count = [&] {
-    return (*CountInProcess(spec, inputs, -1, absl::InfiniteFuture(), progress))[0];
+    return (*CountInProcess(spec, inputs, absl::InfiniteFuture(), progress))[0];
   };
   ASSERT_TRUE(count().ok()) << count().status();
   EXPECT_EQ(count()->histogram.samples(), 3);

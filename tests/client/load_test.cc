@@ -49,7 +49,7 @@ struct OneConnection {
   const LoadMessages messages{"abc"};
   LoadTally tally;
   std::vector<std::unique_ptr<RawStub>> stubs;
-  const LoadQueues queues{1};
+  std::deque<LoadQueue> queues{1};
 };
 
 // Starts it, and stops it once it has counted some of `what`. Returns all that it counted.
@@ -75,7 +75,7 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   OneConnection one(server, options);
   const auto load = GetParam() == LoadApi::kCompute ? MakeUnaryLoad(one.context())
                                                     : MakeStreamLoad(one.context(), 0);
-  BusyThread busy(one.queues.of(0));
+  BusyThread busy(one.context().QueueOf(0));
   load->Start();
   load->Stop();
   busy.Release();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/commands/samples.h"
+#include "client/cli/commands/count.h"
 #include "tests/client/cli_world.h"
 
 namespace histogram::cli {

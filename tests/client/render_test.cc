@@ -13,8 +13,6 @@
 #include "client/cli/render/progress.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
-#include "client/cli/render/table.h"
-#include "client/cli/render/terminal.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
 #include "tests/client/fake_server.h"

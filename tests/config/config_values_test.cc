@@ -11,8 +11,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "server/base/read_file.h"
 #include "server/config/settings.h"
-#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {
@@ -215,30 +215,29 @@ TEST(ConfigFile, WhatIsQuotedReadsBackTheSame) {
 }
 
 TEST(ConfigFile, AFileThatCannotBeReadSaysWhy) {
-  const auto missing = ReadConfigFile("/nonexistent/h.toml");
+  const auto missing = ReadFile("/nonexistent/h.toml");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/nonexistent/h.toml"));
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("No such file"));
-  EXPECT_THAT(std::string(ReadConfigFile("/").status().message()), HasSubstr("Is a directory"));
+  EXPECT_THAT(std::string(ReadFile("/").status().message()), HasSubstr("Is a directory"));
 }
 
 TEST(ConfigFile, APipeToWhichNobodyWritesIsRefused) {
   const std::string path = testing::TempDir() + "config_pipe" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(std::string(ReadConfigFile(path).status().message()),
+  EXPECT_THAT(std::string(ReadFile(path).status().message()),
               HasSubstr(path + " is a pipe to which nobody writes"));
   // A writer that stops without an end counts as nobody, too.
   const int writer = open(path.c_str(), O_RDWR);
   ASSERT_EQ(write(writer, "a = 1\n", 6), 6);
-  EXPECT_THAT(std::string(ReadConfigFile(path).status().message()),
+  EXPECT_THAT(std::string(ReadFile(path).status().message()),
               HasSubstr(path + " is a pipe to which nobody writes"));
   close(writer);
   std::remove(path.c_str());
 }
 
 TEST(ConfigFile, AFileThatNeverEndsIsRefused) {
-  EXPECT_THAT(std::string(ReadConfigFile("/dev/zero").status().message()),
-              HasSubstr("larger than"));
+  EXPECT_THAT(std::string(ReadFile("/dev/zero").status().message()), HasSubstr("larger than"));
 }
 
 }  // namespace

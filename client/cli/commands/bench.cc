@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/app.h"
 #include "client/cli/arguments.h"
+#include "client/cli/commands/commands.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
@@ -81,12 +81,6 @@ double GigabytesPerSecond(const BenchOptions& options, const LoadResult& result)
   return result.requests_per_second() * static_cast<double>(options.load.payload_bytes) / 1e9;
 }
 
-// Whether the client could not begin its requests as they were due.
-bool FellBehind(const BenchOptions& options, const LoadResult& result) {
-  return static_cast<double>(result.begun) + 1 <
-         0.95 * options.load.rate_per_second * result.seconds;
-}
-
 std::string RenderText(const BenchOptions& options, const LoadResult& result, size_t columns) {
   const double per_second = result.requests_per_second();
   std::string text = absl::StrFormat("%s requests/s  %.3f GB/s\n", FormatRate(per_second),
@@ -104,7 +98,8 @@ std::string RenderText(const BenchOptions& options, const LoadResult& result, si
     absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency), "\n");
   }
   absl::StrAppendFormat(&text, "client   %.2f CPU seconds\n", result.client_cpu_seconds);
-  if (FellBehind(options, result)) {
+  if (static_cast<double>(result.begun) + 1 <
+      0.95 * options.load.rate_per_second * result.seconds) {
     absl::StrAppendFormat(&text,
                           "this client could begin %s requests/s of the %g asked for: its limit, "
                           "and not the server's\n",
@@ -174,11 +169,9 @@ volatile std::sig_atomic_t interrupted = 0;
 absl::Status AskForLimit(uint64_t payload_bytes, const ServerOptions& server) {
   ServerOptions bounded = server;
   bounded.timeout_s = std::min(server.timeout_s.value_or(kDescribeSecondsMax), kDescribeSecondsMax);
-  const absl::StatusOr<Connection> connection = Connect(bounded);
-  if (!connection.ok()) {
-    return absl::UnavailableError(Explain(connection.status(), bounded));
-  }
-  const auto description = connection->client->Describe(connection->Call());
+  const auto client = Connect(bounded);
+  if (!client.ok()) return absl::UnavailableError(Explain(client.status(), bounded));
+  const auto description = (*client)->Describe(CallOf(bounded));
   if (!description.ok()) {
     const absl::Status& status = description.status();
     const bool nobody = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -245,13 +238,13 @@ void AddBench(CLI::App& app, BenchOptions& options) {
            "Begin this many requests a second, even if earlier ones are not "
            "answered (--api compute only); a latency counts from when its request "
            "was due (default: as fast as answers come)")
-      ->transform(PositiveNumber());
+      ->transform(Number(/*zero_too=*/false));
   AddValue(command, "--duration", options.load.duration_s, "SECONDS",
            "Seconds to measure (default 10)")
-      ->transform(PositiveNumber());
+      ->transform(Number(/*zero_too=*/false));
   AddValue(command, "--warm-up", options.load.warm_up_s, "SECONDS",
            "Seconds of load before that (default 1)")
-      ->transform(NonNegativeNumber());
+      ->transform(Number(/*zero_too=*/true));
   command.add_flag_callback(
       "--no-verify", [&options] { options.load.verify = false; },
       "Do not compare the counts of each answer");

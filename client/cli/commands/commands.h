@@ -1,6 +1,6 @@
-// The commands. Each takes its options, writes to its environment and returns an exit code: 0 for
-// success; 2 for bad or contradictory options; 130 if Ctrl-C ended it; 1 for any other failure,
-// with one line on `err`.
+// The command line, and its commands. Each takes its options, writes to its environment and returns
+// an exit code: 0 for success; 2 for bad or contradictory options; 130 if Ctrl-C ended it; 1 for
+// any other failure, with one line on `err`.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 
@@ -51,6 +51,13 @@ int RunHealth(const HealthOptions& options, const ServerOptions& server, Environ
 // Puts load on a server and reports its throughput and latencies.
 int RunBench(const BenchOptions& options, const ServerOptions& server, Environment& env);
 void AddBench(CLI::App& app, BenchOptions& options);
+
+// Adds --format (one of `formats`) and --output.
+void AddOutputOptions(CLI::App& command, OutputOptions& options,
+                      const std::vector<std::string>& formats);
+
+// `arguments`: without the program's name. Returns the exit code; prints errors itself.
+int Run(std::vector<std::string> arguments, Environment& env);
 
 // The completion script for bash, made from the command line's description. A value with the type
 // name FILE completes to file names. A value whose type name lists values (see ListedValues)

@@ -11,10 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
+#include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
-#include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
 #include "forms/options.h"
@@ -70,15 +69,8 @@ bool NeedsSecondLook(const v1::Spec& spec, const ServerOptions& server) {
   return NeedsRange(spec) || (of_values && !one_pass);
 }
 
-// Makes the machine's byte order of the other one.
-void SwapBytes(size_t sample_bytes, std::string& bytes) {
-  for (size_t end = sample_bytes; end <= bytes.size(); end += sample_bytes) {
-    std::reverse(&bytes[end - sample_bytes], &bytes[end - sample_bytes] + sample_bytes);
-  }
-}
-
 // Takes big-endian inputs into memory. If `twice`, those that can be read only once, too.
-absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, absl::Time deadline,
+absl::Status KeepInputs(bool twice, SampleType type, absl::Time deadline,
                         std::vector<Input>& inputs) {
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   for (Input& input : inputs) {
@@ -86,7 +78,7 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
     if (!size.ok()) continue;  // reported when counting
     if (!input.big_endian && (!twice || size->has_value())) continue;
     const auto timed = TimeLook(input);
-    const absl::StatusOr<InputFile> file = OpenInput(input, env.standard_input);
+    const absl::StatusOr<InputFile> file = OpenInput(input);
     if (!file.ok()) return file.status();
     absl::StatusOr<std::string> bytes = ReadAll(**file, input.name, deadline, kBytesMax + 1);
     if (!bytes.ok()) return bytes.status();
@@ -102,7 +94,10 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
                 "its range, median and quantiles take a second look"));
     }
     if (input.array && bytes->size() < input.limit) return CutOff(input);
-    if (input.big_endian) SwapBytes(SampleBytes(type), *bytes);
+    const auto step = static_cast<ptrdiff_t>(SampleBytes(type));
+    for (auto at = bytes->begin(); input.big_endian && at != bytes->end(); at += step) {
+      std::reverse(at, at + step);
+    }
     input.bytes = *std::move(bytes);
   }
   return absl::OkStatus();
@@ -110,12 +105,11 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
 
 // What the inputs hold, and where their bins lie.
 absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& server,
-                         Environment& env, std::vector<Input>& inputs, v1::Spec& spec) {
+                         std::vector<Input>& inputs, v1::Spec& spec) {
   const absl::Time deadline = DeadlineOf(server);
   const bool text = options.numbers || !options.column.empty();
-  absl::Status found = text
-                           ? ReadNumbers(options.column, env.standard_input, deadline, inputs, spec)
-                           : FindType(options.type, env.standard_input, deadline, inputs, spec);
+  absl::Status found = text ? ReadNumbers(options.column, deadline, inputs, spec)
+                            : FindType(options.type, deadline, inputs, spec);
   if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
@@ -123,8 +117,7 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
     return OptionError(absl::StrCat("--", BinningKind(spec)),
                        absl::StrCat("it bins bytes (u8), not ", type));
   }
-  absl::Status kept =
-      KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), env, deadline, inputs);
+  absl::Status kept = KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), deadline, inputs);
   return kept.ok() ? FindRange(absl::MakeSpan(inputs), deadline, spec) : kept;
 }
 
@@ -153,11 +146,6 @@ void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
     }
     Note(env, absl::StrCat(input.name, ": its bytes are counted; ", instead));
   }
-}
-
-bool LacksMedian(const Report& report) {
-  const v1::Statistics& statistics = report.histogram.statistics();
-  return statistics.has_minimum() && !statistics.has_median();
 }
 
 // Why the server has counted a part only. A connection that breaks while the server shuts down may
@@ -202,7 +190,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
   for (const std::string& file : FilesOf(options)) {
     inputs.push_back(file == "-" ? StandardInput(env.standard_input) : Input{file, file});
   }
-  if (absl::Status status = FindSamples(options, server, env, inputs, *spec); !status.ok()) {
+  if (absl::Status status = FindSamples(options, server, inputs, *spec); !status.ok()) {
     if (absl::IsInvalidArgument(status)) return UsageError(env, status.message());
     const bool late = server.in_process && absl::IsDeadlineExceeded(status);
     return Fail(env, late ? ExplainCount(status, server) : std::string(status.message()));
@@ -223,7 +211,8 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     const absl::StatusOr<Report>& result = (*results)[i];
     if (result.ok()) {
       reports.push_back(*result);
-      if (LacksMedian(*result)) {
+      const v1::Statistics& statistics = result->histogram.statistics();
+      if (statistics.has_minimum() && !statistics.has_median()) {
         Note(env, absl::StrCat(inputs[i].name,
                                ": the median is missing: it takes all samples at once, and the "
                                "input is larger than what this server takes"));

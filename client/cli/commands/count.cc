@@ -28,12 +28,12 @@ bool NeedsWhole(const v1::Spec& spec) {
 
 class ServerCounter {
  public:
-  ServerCounter(const Connection& connection, const v1::Spec& spec, std::vector<Input> inputs,
-                int standard_input, Progress& progress)
-      : connection_(connection),
+  ServerCounter(client::Client& client, const ServerOptions& server, const v1::Spec& spec,
+                std::vector<Input> inputs, Progress& progress)
+      : client_(client),
+        server_(server),
         spec_(spec),
         inputs_(std::move(inputs)),
-        standard_input_(standard_input),
         progress_(progress),
         sizes_(inputs_.size()),
         results_(inputs_.size(), absl::UnknownError("")) {}
@@ -63,7 +63,7 @@ class ServerCounter {
  private:
   // A server that cannot be asked gets small chunks; its own errors say the rest.
   void AskForLimit() {
-    const auto description = connection_.client->Describe(connection_.Call());
+    const auto description = client_.Describe(CallOf(server_));
     if (description.ok() && description->limits().payload_bytes_max() > 0) {
       LimitPayload(description->limits().payload_bytes_max());
     }
@@ -77,13 +77,12 @@ class ServerCounter {
   }
 
   absl::StatusOr<std::string> Load(size_t i) {
-    Input& input = inputs_[i];
+    const Input& input = inputs_[i];
     if (input.bytes.has_value()) return *input.bytes;
-    absl::StatusOr<std::string> bytes = ReadFile(input.path);
-    if (!bytes.ok()) return bytes;
-    bytes->erase(0, input.begin);
-    if (bytes->size() > input.limit) bytes->resize(input.limit);
-    if (input.limited() && bytes->size() < input.limit) return CutOff(input);
+    const absl::StatusOr<InputFile> file = OpenInput(input);
+    if (!file.ok()) return file.status();
+    auto bytes = ReadAll(**file, input.name, absl::InfiniteFuture(), input.limit);
+    if (bytes.ok() && input.limited() && bytes->size() < input.limit) return CutOff(input);
     return bytes;
   }
 
@@ -103,7 +102,7 @@ class ServerCounter {
     size_t at = 0;
     std::map<uint64_t, absl::Time> starts;
     client::ManyOptions options;
-    options.call = connection_.Call();
+    options.call = CallOf(server_);
     const auto next = [&]() -> std::optional<client::Item> {
       while (at < which.size()) {
         const size_t i = which[at++];
@@ -117,7 +116,7 @@ class ServerCounter {
       }
       return std::nullopt;
     };
-    const absl::Status status = connection_.client->ComputeMany(
+    const absl::Status status = client_.ComputeMany(
         next,
         [&](const client::ItemResult& result) {
           results_[result.id] = Checked(result.id, result.response, starts[result.id]);
@@ -140,7 +139,7 @@ class ServerCounter {
                        std::string(NameOf(TypeOf(spec_))),
                        " need all samples at once; count it without --server"));
     }
-    const absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
+    const absl::StatusOr<InputFile> file = OpenInput(input);
     if (!file.ok()) return file.status();
     size_t offset = 0;
     bool ended = false;
@@ -149,7 +148,7 @@ class ServerCounter {
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
       const auto room = std::min<uint64_t>(buffer.size(), input.limit - offset);
-      const auto bytes = ReadNext(input, *file, buffer.first(room), offset, connection_.deadline);
+      const auto bytes = ReadNext(input, *file, buffer.first(room), offset, DeadlineOf(server_));
       input_status = bytes.status();
       if (!bytes.ok()) return bytes;
       offset += *bytes;
@@ -158,7 +157,7 @@ class ServerCounter {
       return bytes;
     };
     client::AccumulateOptions options;
-    options.call = connection_.Call();
+    options.call = CallOf(server_);
     options.chunk_bytes = chunk_bytes_;
     options.on_progress = [&](uint64_t bytes) { progress_.Update(bytes); };
     // None is asked for: a server that shuts down sends what it has counted.
@@ -166,7 +165,7 @@ class ServerCounter {
     options.on_snapshot = [&](const v1::AccumulateResponse& snapshot) { last = snapshot; };
     progress_.Begin(input.name, size);
     const absl::Time start = absl::Now();
-    const auto response = connection_.client->Accumulate(spec_, reader, options);
+    const auto response = client_.Accumulate(spec_, reader, options);
     progress_.Clear();
     // The server waited no longer than the input did.
     if (absl::IsDeadlineExceeded(input_status)) {
@@ -184,10 +183,10 @@ class ServerCounter {
     return part;
   }
 
-  const Connection& connection_;
+  client::Client& client_;
+  const ServerOptions& server_;
   const v1::Spec& spec_;
   std::vector<Input> inputs_;
-  const int standard_input_;
   Progress& progress_;
   std::vector<std::optional<uint64_t>> sizes_;
   std::vector<size_t> chunked_;
@@ -203,11 +202,11 @@ Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vect
                     Environment& env) {
   Progress progress(env.err, env.err_terminal);
   if (server.in_process) {
-    return CountInProcess(spec, inputs, env.standard_input, DeadlineOf(server), progress);
+    return CountInProcess(spec, inputs, env.deadline, progress);
   }
-  const absl::StatusOr<Connection> connection = Connect(server);
-  if (!connection.ok()) return connection.status();
-  return ServerCounter(*connection, spec, std::move(inputs), env.standard_input, progress).Run();
+  const auto client = Connect(server);
+  if (!client.ok()) return client.status();
+  return ServerCounter(**client, server, spec, std::move(inputs), progress).Run();
 }
 
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {

@@ -1,19 +1,115 @@
-// Counts inputs in this process or on a server. On a server, ComputeMany counts small inputs, and
-// Accumulate counts, in chunks, those that are large or of unknown size.
+// Counts inputs in this process or on a server: files, standard input, or bytes in memory. Their
+// samples are raw ones of one type, arrays in .npy files, or numbers written as text. On a server,
+// ComputeMany counts small inputs, and Accumulate counts, in chunks, those that are large or of
+// unknown size.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/cli/commands/commands.h"
-#include "client/cli/commands/input.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/cli/connection.h"
+#include "client/cli/environment.h"
 #include "client/cli/render/progress.h"
-#include "client/cli/render/report.h"
+#include "forms/report.h"
 
 namespace histogram::cli {
+
+// The file descriptor of an open input. The last copy closes it, but never standard input.
+using InputFile = std::shared_ptr<const int>;
+
+struct Input {
+  std::string name;
+  std::string path;                                       // a file; "-": standard input
+  std::optional<std::string> bytes = std::nullopt;        // in memory, instead of a file
+  uint64_t begin = 0;                                     // bytes of the file that are skipped
+  uint64_t limit = std::numeric_limits<uint64_t>::max();  // bytes after those that are counted
+  // What can be read only once, and the bytes that were read of it already.
+  InputFile opened = nullptr;
+  std::string head = {};
+  bool array = false;                            // a .npy file
+  bool big_endian = false;                       // its samples
+  bool looks_like_numbers = false;               // it begins as text of numbers does
+  std::string header_number = {};                // the name of its column where that is a number
+  absl::Duration looked = absl::ZeroDuration();  // what looks at it took before it is counted
+
+  bool limited() const { return limit != std::numeric_limits<uint64_t>::max(); }
+};
+
+// Adds the time until the result's end to the input's looks.
+inline auto TimeLook(Input& input) {
+  return absl::Cleanup([&input, start = absl::Now()] { input.looked += absl::Now() - start; });
+}
+
+// The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,
+// /proc, /sys). CutOff if a file holds fewer than `limit`.
+absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
+
+// Opens the input at `begin`; null for one in memory.
+absl::StatusOr<InputFile> OpenInput(const Input& input);
+
+// Standard input, or the file itself where it is a regular one, which can be read more than once.
+Input StandardInput(int standard_input);
+
+// Fills the buffer with what follows the first `done` bytes of an input that is read in its order.
+absl::StatusOr<size_t> ReadNext(const Input& input, const InputFile& file, absl::Span<char> buffer,
+                                uint64_t done, absl::Time deadline);
+// The error of an input of which less is there than its size or header said.
+absl::Status CutOff(const Input& input);
+
+// Whether standard input comes from something other than a person at a terminal.
+bool IsFed(int standard_input);
+// Whether somebody has named its source: a file or a pipe, and not /dev/null or a socket.
+bool IsFileOrPipe(int standard_input);
+
+// INVALID_ARGUMENT if `output` is one of the files that are read.
+absl::Status CheckOutput(const char* option, const std::string& output,
+                         const std::vector<std::string>& files, int standard_input);
+
+// Sets the spec's type. Reads the headers of inputs that begin as .npy files do, takes their type
+// and skips the headers. `type`: the type that the user asked for; empty: none.
+// INVALID_ARGUMENT: inputs of two types. FAILED_PRECONDITION: a file that is not readable as .npy,
+// or holds a type that is not supported. DEADLINE_EXCEEDED: as of ReadFully. Errors name the input.
+absl::Status FindType(const std::string& type, absl::Time deadline, std::vector<Input>& inputs,
+                      v1::Spec& spec);
+
+// Whether the range of the spec's bins is that of the samples.
+bool NeedsRange(const v1::Spec& spec);
+
+// Sets a missing range of the spec's bins to the least and greatest finite sample of all inputs. It
+// reads the inputs for that. If both are equal, the range is 0.5 to either side, or the next
+// double; without finite samples it is [0, 1]. Without a binning, sets 256 bins, or fewer where the
+// range holds too few doubles. INVALID_ARGUMENT if an input can be read only once.
+// DEADLINE_EXCEEDED: the reading took longer.
+absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec);
+
+// Replaces each input by its numbers, in memory (8 bytes each), and sets the spec's type: i64 where
+// all numbers of all inputs are whole, u64 where some of these need it, else f64.
+//
+// `column` empty: numbers between blanks, line ends and commas. Else a column of a table with a
+// header, whose cells are parted by commas, or by tabs or semicolons where the header has no comma:
+// its name, or its number from 1 on. Cells may be in quotes, with line ends in them. A cell that is
+// empty or missing is a NaN. "nan" and "inf" are numbers. FAILED_PRECONDITION: a text is not a
+// number, an integer among others that are not whole is no f64, a row has more cells than the
+// header, or a quote is not closed; the message names input, line and text. INVALID_ARGUMENT: no
+// such column, or more than one of that name.
+absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
+                         v1::Spec& spec);
+
+// Whether the beginning of an input is text of numbers: nothing but digits, signs, points,
+// exponents and what separates numbers, with at least one digit and one separator.
+bool LooksLikeNumbers(absl::string_view beginning);
 
 // results[i] belongs to inputs[i]. An input's error does not affect the others. An error for all
 // inputs is that of the connection or, in this process only, INVALID_ARGUMENT for a bad spec.
@@ -22,10 +118,9 @@ using Results = absl::StatusOr<std::vector<absl::StatusOr<Report>>>;
 Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs,
                     Environment& env);
 // Without a server, with the service's kernels and answers. Large inputs use all cores. Memory is
-// one block for each core, whatever the files' sizes. `standard_input` is the file descriptor of
-// "-".
-Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, int standard_input,
-                       absl::Time deadline, Progress& progress);
+// one block for each core, whatever the files' sizes.
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, absl::Time deadline,
+                       Progress& progress);
 
 // The error in one line, in terms of the command line.
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server);

@@ -11,8 +11,8 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/files.h"
+#include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
-#include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
 
@@ -135,13 +135,12 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
 }
 
 // What begins as no picture is refused without waiting for the rest. Errors name the file.
-absl::StatusOr<Image> ReadPicture(const std::string& file, const std::string& name,
-                                  absl::Time deadline, int standard_input) {
+absl::StatusOr<Image> ReadPicture(const Input& input, absl::Time deadline) {
   constexpr uint64_t kHeadBytes = 8, kBytesMax = uint64_t{4} << 30;
-  const Input input = {name, file};
+  const std::string& name = input.name;
   const auto size = SizeOf(input);
   if (!size.ok()) return size.status();
-  const absl::StatusOr<InputFile> opened = OpenInput(input, standard_input);
+  const absl::StatusOr<InputFile> opened = OpenInput(input);
   if (!opened.ok()) return opened.status();
   const auto named = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
@@ -195,7 +194,8 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
     return UsageError(env, "image needs a FILE, or - for standard input");
   }
   const std::string file = options.file.empty() ? "-" : options.file;
-  const std::string name = file == "-" ? "standard input" : file;
+  const Input input = file == "-" ? StandardInput(env.standard_input) : Input{file, file};
+  const std::string& name = input.name;
   const std::string ending = absl::AsciiStrToLower(options.binarize);
   if (!ending.empty() && !absl::EndsWith(ending, ".pgm") && !absl::EndsWith(ending, ".png")) {
     return UsageError(env, "--binarize: the file's name must end in .png or .pgm");
@@ -210,7 +210,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!options.binarize.empty() && options.binarize == options.output.output) {
     return UsageError(env, "--binarize and --output name the same file");
   }
-  absl::StatusOr<Image> image = ReadPicture(file, name, DeadlineOf(server), env.standard_input);
+  absl::StatusOr<Image> image = ReadPicture(input, env.deadline);
   if (!image.ok()) return Fail(env, image.status().message());
   const bool colours = image->channels.size() >= 3;
   if (colours) image->channels.push_back(GreyOf(*image));

@@ -1,5 +1,3 @@
-#include "client/cli/commands/input.h"
-
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -9,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/files.h"
 
 namespace histogram::cli {
@@ -32,19 +31,15 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
   return std::min(left, input.limit);
 }
 
-absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
+absl::StatusOr<InputFile> OpenInput(const Input& input) {
   if (input.bytes.has_value()) return nullptr;
   if (input.opened != nullptr) return input.opened;
-  const bool owned = input.path != "-";
-  if (!owned && standard_input < 0) {
-    return absl::FailedPreconditionError("standard input is closed");
-  }
+  if (input.path == "-") return absl::FailedPreconditionError("standard input is closed");
   // Without O_NONBLOCK a FIFO that has no writer yet blocks past any deadline.
-  const int file =
-      owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK) : standard_input;
+  const int file = open(input.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return FileError("open", input.path);
-  InputFile opened(new int(file), [owned](const int* descriptor) {
-    if (owned) close(*descriptor);
+  InputFile opened(new int(file), [](const int* descriptor) {
+    close(*descriptor);
     delete descriptor;
   });
   (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -63,6 +58,8 @@ Input StandardInput(int standard_input) {
       access(path.c_str(), R_OK) == 0) {
     input.path = path;
     input.begin = static_cast<uint64_t>(begin);
+  } else if (standard_input >= 0) {
+    input.opened = std::make_shared<const int>(standard_input);
   }
   return input;
 }

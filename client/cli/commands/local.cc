@@ -33,7 +33,7 @@ namespace {
 struct Counted {
   absl::Status status;
   Tally tally;
-  uint64_t kernel_ns = 0;
+  absl::Duration kernel;
   size_t block_bytes_max = 0;
   std::set<size_t> threads;
   absl::Time begin = absl::InfiniteFuture();
@@ -44,19 +44,11 @@ struct Counted {
   void Add(const Counted& piece) {
     if (status.ok()) status = piece.status;
     tally.Merge(piece.tally);
-    kernel_ns += piece.kernel_ns;
+    kernel += piece.kernel;
     block_bytes_max = std::max(block_bytes_max, piece.block_bytes_max);
     threads.insert(piece.threads.begin(), piece.threads.end());
     begin = std::min(begin, piece.begin);
     end = std::max(end, piece.end);
-  }
-
-  void Count(std::span<const std::byte> block) {
-    const absl::Time start = absl::Now();
-    tally.Add(block);
-    kernel_ns +=
-        static_cast<uint64_t>(std::max(absl::ToInt64Nanoseconds(absl::Now() - start), int64_t{0}));
-    block_bytes_max = std::max(block_bytes_max, block.size());
   }
 };
 
@@ -68,15 +60,14 @@ constexpr uint64_t kToTheEnd = std::numeric_limits<uint64_t>::max();
 // Threads claim pieces in the inputs' order; each counts its piece block by block.
 class LocalCounter {
  public:
-  LocalCounter(const std::vector<Input>& inputs, const Plan& plan, int standard_input,
-               absl::Time deadline, Progress& progress)
+  LocalCounter(const std::vector<Input>& inputs, const Plan& plan, absl::Time deadline,
+               Progress& progress)
       : inputs_(inputs),
         plan_(plan),
         // Adding up a block's counters should cost little of counting it.
         block_bytes_(
             std::clamp<size_t>(size_t{64} * plan.counter_count() / kBlockBytes * kBlockBytes,
                                kBlockBytes, kPieceBytes)),
-        standard_input_(standard_input),
         deadline_(deadline),
         progress_(progress),
         counted_(inputs.size(), Counted(plan)) {}
@@ -144,7 +135,7 @@ class LocalCounter {
   // `draws`: whether this thread draws the progress.
   absl::Status CountPiece(const Piece& piece, bool draws, std::string& buffer, Counted& counted) {
     const Input& input = inputs_[piece.input];
-    const absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
+    const absl::StatusOr<InputFile> file = OpenInput(input);
     if (!file.ok()) return file.status();
     for (uint64_t done = 0; done < piece.bytes;) {
       if (absl::Now() > deadline_) return absl::DeadlineExceededError("");
@@ -168,7 +159,10 @@ class LocalCounter {
             absl::StrCat(input.name, " ends within a sample: ", std::string(NameOf(plan_.type())),
                          " samples take ", size, " bytes each"));
       }
-      counted.Count(std::as_bytes(std::span(block.data(), block.size())));
+      const absl::Time start = absl::Now();
+      counted.tally.Add(std::as_bytes(std::span(block.data(), block.size())));
+      counted.kernel += std::max(absl::Now() - start, absl::ZeroDuration());
+      counted.block_bytes_max = std::max(counted.block_bytes_max, block.size());
       done += block.size();
       const uint64_t all = bytes_done_.fetch_add(block.size(), std::memory_order_relaxed);
       if (draws) progress_.Update(all + block.size());
@@ -183,7 +177,6 @@ class LocalCounter {
   const std::vector<Input>& inputs_;
   const Plan plan_;
   const size_t block_bytes_;
-  const int standard_input_;
   const absl::Time deadline_;
   Progress& progress_;
   std::vector<Piece> pieces_;     // written before the threads start
@@ -212,7 +205,7 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
                      " is read once, which does not tell its median and quantiles; save it as a "
                      "file for --statistics and --quantiles"));
   }
-  const absl::StatusOr<InputFile> file = OpenInput(input, -1);
+  const absl::StatusOr<InputFile> file = OpenInput(input);
   if (!file.ok()) return file.status();
   // The file may have grown since.
   const uint64_t counted = histogram.samples * SampleBytes(plan.type());
@@ -260,7 +253,8 @@ absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const 
   report.receipt.set_kernel(std::string(KernelName(plan, counted.block_bytes_max)));
   report.receipt.set_batch_payloads(1);
   // Of threads side by side the time of one.
-  report.receipt.set_kernel_ns(counted.kernel_ns / std::max<size_t>(counted.threads.size(), 1));
+  const auto kernel_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(counted.kernel));
+  report.receipt.set_kernel_ns(kernel_ns / std::max<size_t>(counted.threads.size(), 1));
   report.receipt.set_total_ns(report.round_trip_ns);
   report.threads = counted.threads.size();
   return report;
@@ -268,8 +262,8 @@ absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const 
 
 }  // namespace
 
-Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, int standard_input,
-                       absl::Time deadline, Progress& progress) {
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, absl::Time deadline,
+                       Progress& progress) {
   const SampleType type = TypeOf(spec);
   const Result<Binning> binning = BinningOf(spec.binning(), type);
   if (!binning.ok()) {
@@ -277,8 +271,7 @@ Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, i
   }
   const Result<Plan> plan = Plan::MakeFor(*binning, type, /*samples=*/UINT64_MAX);
   if (!plan.ok()) return absl::InvalidArgumentError(plan.error().message);
-  const std::vector<Counted> counted =
-      LocalCounter(inputs, *plan, standard_input, deadline, progress).Run();
+  const std::vector<Counted> counted = LocalCounter(inputs, *plan, deadline, progress).Run();
   std::vector<absl::StatusOr<Report>> results;
   for (size_t i = 0; i < inputs.size(); ++i) {
     results.push_back(ReportOf(inputs[i], spec, counted[i]));

@@ -6,12 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/commands/number_list.h"
-#include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
@@ -162,12 +163,6 @@ char SeparatorOf(absl::string_view header) {
   return used == kSeparators.end() ? ',' : *used;
 }
 
-// Whether lines of old Macs are in the row, of which it holds all then.
-bool HasBareReturns(absl::string_view row) {
-  const size_t at = row.find('\r');
-  return at < row.size() - 1 && row[at + 1] != '\n';
-}
-
 // The columns of a table, by its header.
 struct Header {
   char separator = ',';
@@ -241,7 +236,9 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
       at = row.end + (row.end < end ? 1 : 0);
       if (absl::StripAsciiWhitespace(text).empty()) continue;
       if (!header.has_value()) {
-        if (HasBareReturns(text)) {
+        // Lines of old Macs, of which this row holds all.
+        const size_t cr = text.find('\r');
+        if (cr < text.size() - 1 && text[cr + 1] != '\n') {
           return reader.Error(begin, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
         }
         const absl::StatusOr<Header> found = ReadHeader(text, column);
@@ -262,13 +259,13 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
 
 }  // namespace
 
-absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Time deadline,
-                         std::vector<Input>& inputs, v1::Spec& spec) {
+absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
+                         v1::Spec& spec) {
   std::vector<Numbers> all(inputs.size());
   bool real = false, beyond_i64 = false, negative = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto timed = TimeLook(inputs[i]);
-    absl::StatusOr<InputFile> file = OpenInput(inputs[i], standard_input);
+    absl::StatusOr<InputFile> file = OpenInput(inputs[i]);
     if (!file.ok()) return file.status();
     Reader reader(inputs[i], *std::move(file), deadline);
     absl::Status status = column.empty()
@@ -294,16 +291,12 @@ absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Ti
 }
 
 bool LooksLikeNumbers(absl::string_view beginning) {
-  bool digit = false, separated = false;
-  for (const char c : absl::StripPrefix(beginning, kByteOrderMark)) {
-    digit |= absl::ascii_isdigit(static_cast<unsigned char>(c));
-    separated |= Separates(c);
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && !Separates(c) && c != '.' &&
-        c != '-' && c != '+' && c != 'e' && c != 'E') {
-      return false;
-    }
-  }
-  return digit && separated;
+  const absl::string_view text = absl::StripPrefix(beginning, kByteOrderMark);
+  const auto of_numbers = [](char c) {
+    return Separates(c) || absl::StrContains("0123456789.-+eE", c);
+  };
+  return absl::c_all_of(text, of_numbers) && absl::c_any_of(text, absl::ascii_isdigit) &&
+         absl::c_any_of(text, Separates);
 }
 
 }  // namespace histogram::cli

@@ -1,5 +1,3 @@
-#include "client/cli/commands/samples.h"
-
 #include <histogram/typed.h>
 #include <poll.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/commands/count.h"
 #include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
@@ -43,13 +42,6 @@ struct NpyHeader {
 constexpr uint64_t kNpyHeaderMax = uint64_t{64} << 10;
 constexpr size_t kLookedAtBytes = 4096;  // to tell text of numbers
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
-
-// Little-endian.
-uint64_t ReadNumber(absl::string_view bytes) {
-  uint64_t number = 0;
-  for (size_t i = bytes.size(); i-- > 0;) number = number << 8 | static_cast<uint8_t>(bytes[i]);
-  return number;
-}
 
 // What follows "'key':" in the text of a Python dictionary, without leading blanks. The key may be
 // in double quotes.
@@ -124,8 +116,10 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   }
   // Versions 2 and 3 write the header's length with four bytes, version 1 with two.
   const size_t begin = start[6] == 1 ? 10 : 12;
+  uint32_t length = 0;  // little-endian
+  start.copy(reinterpret_cast<char*>(&length), begin - 8, 8);
   NpyHeader header;
-  header.bytes = begin + ReadNumber(start.substr(8, begin - 8));
+  header.bytes = begin + length;
   if (header.bytes > std::min<uint64_t>(start.size(), kNpyHeaderMax)) {
     return absl::InvalidArgumentError("its header is cut off, or longer than 64 KiB");
   }
@@ -143,10 +137,10 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
 
 // The type that the input's own beginning names: a .npy file's, whatever its name. Sets what of the
 // input are samples. An input that can be read only once stays open.
-absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::Time deadline,
-                                                     bool typed, Input& input) {
+absl::StatusOr<std::optional<SampleType>> ReadHeader(absl::Time deadline, bool typed,
+                                                     Input& input) {
   const auto size = SizeOf(input);
-  absl::StatusOr<InputFile> file = OpenInput(input, standard_input);
+  absl::StatusOr<InputFile> file = OpenInput(input);
   if (!size.ok() || !file.ok() || isatty(**file) != 0) return std::nullopt;
   std::string start;
   const auto read_to = [&](uint64_t bytes) {
@@ -206,7 +200,7 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
 absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, double& least,
                        double& greatest) {
   const auto timed = TimeLook(input);
-  const absl::StatusOr<InputFile> file = OpenInput(input, -1);
+  const absl::StatusOr<InputFile> file = OpenInput(input);
   if (!file.ok()) return file.status();
   std::string buffer(kReadBytes, '\0');
   for (uint64_t done = 0; done < input.limit;) {
@@ -257,20 +251,14 @@ uint32_t DefaultBins(double least, double greatest) {
 
 }  // namespace
 
-std::vector<std::string> SampleTypeNames() {
-  std::vector<std::string> names;
-  for (const SampleTypeInfo& info : kSampleTypeList) names.emplace_back(info.name);
-  return names;
-}
-
-absl::Status FindType(const std::string& type, int standard_input, absl::Time deadline,
-                      std::vector<Input>& inputs, v1::Spec& spec) {
+absl::Status FindType(const std::string& type, absl::Time deadline, std::vector<Input>& inputs,
+                      v1::Spec& spec) {
   std::optional<SampleType> found;
   if (!type.empty()) found = ParseSampleType(type);
   const Input* first = nullptr;
   for (Input& input : inputs) {
     if (!SizeOf(input).ok()) continue;  // reported when counting
-    const auto header = ReadHeader(standard_input, deadline, !type.empty(), input);
+    const auto header = ReadHeader(deadline, !type.empty(), input);
     if (!header.ok()) return header.status();
     std::optional<SampleType> its = *header;
     if (!its.has_value() && type.empty()) its = SampleType::kU8;

@@ -20,7 +20,7 @@
 #include "client/channel.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/files.h"
-#include "client/cli/render/table.h"
+#include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
 
@@ -220,9 +220,9 @@ int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Env
 }  // namespace
 
 int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<Connection> connection = Connect(server);
-  if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
-  const auto description = connection->client->Describe(connection->Call());
+  const auto client = Connect(server);
+  if (!client.ok()) return Fail(env, Explain(client.status(), server));
+  const auto description = (*client)->Describe(CallOf(server));
   if (!description.ok()) return Fail(env, Explain(description.status(), server));
   return Emit(env, options.output,
               options.format == "json"
@@ -232,9 +232,9 @@ int RunDescribe(const OutputOptions& options, const ServerOptions& server, Envir
 
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
   if (!options.http.empty()) return RunHttpHealth(options, server, env);
-  const absl::StatusOr<Connection> connection = Connect(server);
-  if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
-  const auto health = connection->client->Health(options.service, connection->Call());
+  const auto client = Connect(server);
+  if (!client.ok()) return Fail(env, Explain(client.status(), server));
+  const auto health = (*client)->Health(options.service, CallOf(server));
   if (absl::IsNotFound(health.status())) {
     return Fail(
         env, absl::StrCat("the server at ", server.server, " knows no service \"", options.service,

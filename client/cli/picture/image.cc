@@ -136,16 +136,6 @@ absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes) {
   return image;
 }
 
-// The end of a line is what an editor or echo adds.
-absl::Status CheckEnd(absl::string_view rest) {
-  (void)absl::ConsumePrefix(&rest, "\r");
-  (void)absl::ConsumePrefix(&rest, "\n");
-  if (rest.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "the file goes on after its picture, with a second picture or other data; give each picture "
-      "a file of its own");
-}
-
 bool IsNetpbm(absl::string_view head) {
   return head.size() >= 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7';
 }
@@ -162,8 +152,13 @@ absl::StatusOr<Image> DecodeImage(absl::string_view bytes) {
   if (absl::Status status = CheckHead(bytes); !status.ok()) return status;
   absl::StatusOr<Image> image = IsNetpbm(bytes) ? DecodeNetpbm(bytes) : DecodePng(bytes);
   if (!image.ok()) return image;
-  if (absl::Status status = CheckEnd(bytes); !status.ok()) return status;
-  return image;
+  // The end of a line is what an editor or echo adds.
+  (void)absl::ConsumePrefix(&bytes, "\r");
+  (void)absl::ConsumePrefix(&bytes, "\n");
+  if (bytes.empty()) return image;
+  return absl::InvalidArgumentError(
+      "the file goes on after its picture, with a second picture or other data; give each picture "
+      "a file of its own");
 }
 
 absl::Status CheckPixels(uint64_t width, uint64_t height) {
@@ -186,19 +181,6 @@ std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::st
   channels.reserve(names.size());
   for (const std::string& name : names) channels.push_back({name, std::string(bytes, '\0')});
   return channels;
-}
-
-void SetPixels(absl::string_view samples, size_t at, Image& image) {
-  if (image.channels.size() == 1) {
-    samples.copy(&image.channels[0].values[at], samples.size());
-    return;
-  }
-  const size_t bytes = image.sample_bytes();
-  for (size_t from = 0; from < samples.size(); at += bytes) {
-    for (Channel& channel : image.channels) {
-      for (size_t i = 0; i < bytes; ++i) channel.values[at + i] = samples[from++];
-    }
-  }
 }
 
 uint32_t ValueAt(const Image& image, const Channel& channel, size_t i) {

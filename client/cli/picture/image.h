@@ -59,10 +59,6 @@ absl::Status CheckPixels(uint64_t width, uint64_t height);
 // Channels of these names, whose samples are 0.
 std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names);
 
-// Sets interleaved samples in the image's channels, from their byte `at` on. REQUIRES: whole
-// pixels.
-void SetPixels(absl::string_view samples, size_t at, Image& image);
-
 }  // namespace histogram::cli
 
 #endif  // HISTOGRAM_CLIENT_CLI_PICTURE_IMAGE_H_

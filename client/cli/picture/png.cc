@@ -127,6 +127,21 @@ std::vector<std::string> PaletteOf(png_structp png, png_infop info) {
   return palette;
 }
 
+// Sets interleaved samples in the image's channels, from their byte `at` on. REQUIRES: whole
+// pixels.
+void SetPixels(absl::string_view samples, size_t at, Image& image) {
+  if (image.channels.size() == 1) {
+    samples.copy(&image.channels[0].values[at], samples.size());
+    return;
+  }
+  const size_t bytes = image.sample_bytes();
+  for (size_t from = 0; from < samples.size(); at += bytes) {
+    for (Channel& channel : image.channels) {
+      for (size_t i = 0; i < bytes; ++i) channel.values[at + i] = samples[from++];
+    }
+  }
+}
+
 absl::Status AddRows(png_structp png, png_infop info, bool indexed, Image& image) {
   const std::vector<std::string> palette =
       indexed ? PaletteOf(png, info) : std::vector<std::string>();

@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "client/cli/render/terminal.h"
+#include "client/cli/environment.h"
 
 namespace histogram::cli {
 

@@ -3,11 +3,14 @@
 #include <histogram/number_text.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -16,8 +19,6 @@ namespace {
 bool IsPrintable(int value) { return value >= 0x20 && value < 0x7f; }
 
 bool HoldsBytes(const v1::Spec& spec) { return TypeOf(spec) == SampleType::kU8; }
-
-bool IsByte(double edge) { return edge >= 0 && edge <= 255 && edge == std::floor(edge); }
 
 std::string SymbolText(int value) {
   return IsPrintable(value) && value != ' ' ? std::string(1, static_cast<char>(value))
@@ -39,12 +40,118 @@ std::string InProcessText(const Report& report) {
 
 std::string CsvField(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+constexpr size_t kRowsWithoutGrouping = 100;
+constexpr size_t kRowsGrouped = 32;
+constexpr size_t kBinsWithoutFolding = 32;
+constexpr size_t kColumnsMax = 120;
+constexpr size_t kBarMin = 6;
+
+struct Row {
+  size_t first = 0;
+  size_t last = 0;
+  uint64_t count = 0;
+  bool folded = false;  // a run of empty bins
+};
+
+std::vector<Row> MakeRows(const v1::Histogram& histogram, size_t group, bool fold) {
+  const auto bins = static_cast<size_t>(histogram.counts_size());
+  std::vector<Row> rows;
+  for (size_t first = 0; first < bins; first += group) {
+    const size_t last = std::min(first + group, bins) - 1;
+    Row row = {first, last};
+    for (size_t bin = first; bin <= last; ++bin) {
+      row.count += histogram.counts(static_cast<int>(bin));
+    }
+    if (fold && row.count == 0 && !rows.empty() && rows.back().count == 0) {
+      rows.back().last = last;
+      rows.back().folded = true;
+    } else {
+      rows.push_back(row);
+    }
   }
-  return quoted + "\"";
+  return rows;
+}
+
+struct Layout {
+  std::vector<Row> rows;
+  size_t group = 1;
+};
+
+Layout LayOut(const v1::Histogram& histogram, std::optional<size_t> limit) {
+  if (limit == size_t{0}) return {MakeRows(histogram, 1, false)};
+  const bool fold = static_cast<size_t>(histogram.counts_size()) > kBinsWithoutFolding;
+  Layout layout = {MakeRows(histogram, 1, fold)};
+  if (layout.rows.size() <= limit.value_or(kRowsWithoutGrouping)) return layout;
+  while (layout.rows.size() > limit.value_or(kRowsGrouped)) {
+    layout.group *= 2;
+    layout.rows = MakeRows(histogram, layout.group, fold);
+  }
+  return layout;
+}
+
+struct Line {
+  std::string label;
+  std::string count;
+  std::string share;
+  double bar = 0;
+};
+
+std::vector<Line> MakeLines(const Report& report, const Layout& layout) {
+  const v1::Histogram& histogram = report.histogram;
+  const std::vector<double> edges = EdgesOf(report);
+  uint64_t most = 1;
+  for (const Row& row : layout.rows) most = std::max(most, row.count);
+  std::vector<Line> lines;
+  for (const Row& row : layout.rows) {
+    if (row.folded) {
+      lines.push_back({"…", absl::StrCat(FormatCount(row.last - row.first + 1), " empty"), ""});
+      continue;
+    }
+    lines.push_back({BinLabel(report, edges, row.first, row.last), FormatCount(row.count),
+                     FormatShare(row.count, histogram.samples()),
+                     static_cast<double>(row.count) / static_cast<double>(most)});
+  }
+  const auto outside = [&](const char* name, uint64_t count) {
+    if (count == 0) return;
+    lines.push_back({name, FormatCount(count), FormatShare(count, histogram.samples())});
+  };
+  outside("below", histogram.below());
+  outside("above", histogram.above());
+  outside("ignored", histogram.ignored());
+  outside("NaN", histogram.nan());
+  return lines;
+}
+
+std::string RenderLines(const std::vector<Line>& lines, size_t columns) {
+  size_t label_width = 4;
+  size_t count_width = 5;
+  size_t share_width = 5;
+  for (const Line& line : lines) {
+    label_width = std::max(label_width, DisplayWidth(line.label));
+    count_width = std::max(count_width, line.count.size());
+    share_width = std::max(share_width, line.share.size());
+  }
+  size_t used = 2 + label_width + 2 + count_width;
+  const bool with_share = used + 2 + share_width + 2 + kBarMin <= columns;
+  if (with_share) used += 2 + share_width;
+  const size_t bar_width = used + 2 + kBarMin <= columns ? columns - used - 2 : 0;
+  std::string text =
+      absl::StrCat("  ", PadRight("bin", label_width), "  ", PadLeft("count", count_width),
+                   with_share ? "  " + PadLeft("share", share_width) : "", "\n");
+  for (const Line& line : lines) {
+    absl::StrAppend(&text, "  ", PadRight(line.label, label_width), "  ",
+                    PadLeft(line.count, count_width));
+    if (with_share && !line.share.empty()) {
+      absl::StrAppend(&text, "  ", PadLeft(line.share, share_width));
+    }
+    const std::string bar = Bar(line.bar, bar_width);
+    if (!bar.empty()) absl::StrAppend(&text, "  ", bar);
+    text += "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -82,8 +189,9 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
     return from == to ? SymbolText(from) : absl::StrCat(SymbolText(from), "-", SymbolText(to));
   }
   const bool closed = LastEdgeClosed(report.spec) && last + 2 == edges.size();
+  const bool is_byte = low >= 0 && low <= 255 && low == std::floor(low);
   // A closed upper edge is a second value, unless no byte has it.
-  if (HoldsBytes(report.spec) && IsByte(low) && high == low + 1 && (!closed || high > 255)) {
+  if (HoldsBytes(report.spec) && is_byte && high == low + 1 && (!closed || high > 255)) {
     return ValueLabel(static_cast<int>(low));
   }
   // Edges may be closer than the digits that a table shows.
@@ -145,6 +253,63 @@ std::string ReportsToCsv(const std::vector<Report>& reports) {
     }
   }
   return csv;
+}
+
+std::string Bar(double share, size_t width) {
+  if (!(share > 0) || width == 0) return "";
+  share = std::min(share, 1.0);
+  static constexpr std::array<const char*, 8> kPart = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double exact = std::round(share * static_cast<double>(width) * 8);
+  const size_t eighths = std::max<size_t>(static_cast<size_t>(exact), 1);
+  std::string bar;
+  for (size_t i = 0; i < eighths / 8; ++i) bar += "█";
+  bar += kPart[eighths % 8];
+  return bar;
+}
+
+std::string RenderRows(const std::vector<std::vector<std::string>>& rows, size_t columns) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+  }
+  std::string text;
+  size_t fixed = 2;
+  for (size_t i = 0; i + 1 < widths.size(); ++i) fixed += widths[i] + 2;
+  for (size_t r = 1; fixed > columns && r < rows.size(); ++r) {
+    std::vector<std::string> parts = {rows[r][0]};
+    for (size_t i = 1; i < rows[r].size(); ++i) {
+      parts.push_back(absl::StrCat(rows[0][i], " ", rows[r][i]));
+    }
+    text += Wrap(parts, columns);
+  }
+  if (!text.empty()) return text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      absl::StrAppend(&line, "  ", PadRight(row[i], widths[i]));
+    }
+    line += "  ";
+    absl::StrAppend(&text, line, Hanging(row.back(), DisplayWidth(line), columns), "\n");
+  }
+  return text;
+}
+
+std::string RenderTable(const Report& report, size_t columns, std::optional<size_t> rows) {
+  columns = std::min(columns, kColumnsMax);
+  const Layout layout = LayOut(report.histogram, rows);
+  std::string text = absl::StrCat(SafeText(report.source), ": ", SamplesText(report), ", ",
+                                  BinsText(report), "\n\n");
+  text += RenderLines(MakeLines(report, layout), columns);
+  const std::vector<std::string> statistics = StatisticsTexts(report);
+  if (!statistics.empty()) absl::StrAppend(&text, "\n", Wrap(statistics, columns));
+  text += "\n";
+  if (layout.group > 1) {
+    text +=
+        Wrap({absl::StrCat("bins are shown ", layout.group, " to a row"), "--rows all shows each"},
+             columns);
+  }
+  return text + Wrap(absl::StrSplit(ReceiptText(report), ", "), columns);
 }
 
 }  // namespace histogram::cli

@@ -23,12 +23,8 @@ std::string Scaled(double value, double base, const std::array<const char*, 6>& 
 }  // namespace
 
 std::string FormatCount(uint64_t count) {
-  const std::string digits = absl::StrCat(count);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text.push_back(',');
-    text.push_back(digits[i]);
-  }
+  std::string text = absl::StrCat(count);
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
   return text;
 }
 
