@@ -166,7 +166,7 @@ TEST(BinningTest, EvenErrors) {
   ExpectError(Binning::Even(4, {}, 2.5), "even.lower", "upper is 2.5");
   ExpectError(Binning::Even(4, 7, 7), "even.upper", "is 7; it must be greater than lower, 7");
   ExpectError(Binning::Even(4, 8, -7), "even.upper", "is -7; it must be greater than lower, 8");
-  ExpectError(Binning::Even(4, kNan, 1), "even.lower", "nan");
+  ExpectError(Binning::EvenIn({.edges = SampleType::kF32}, 4, kNan, 1), "even.lower", "nan");
   ExpectError(Binning::Even(4, -kInfinity, 1), "even.lower", "-inf");
   ExpectError(Binning::Even(4, 0, kInfinity), "even.upper", "inf");
   ExpectError(Binning::Even(4, 0, kNan), "even.upper", "nan");
