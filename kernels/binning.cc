@@ -71,6 +71,19 @@ bool StrictlyIncreasing(const internal::EdgeRule& even) {
 // Like std::isfinite, but -ffast-math in a user's flags does not disable it.
 bool Finite(double value) { return std::fabs(value) <= std::numeric_limits<double>::max(); }
 
+std::optional<Error> CheckRange(double from, double to) {
+  if (!Finite(from)) return Bad("even.lower", Join("is ", from, "; it must be finite"));
+  if (!Finite(to)) return Bad("even.upper", Join("is ", to, "; it must be finite"));
+  if (!(from < to)) {
+    return Bad("even.upper", Join("is ", to, "; it must be greater than lower, ", from));
+  }
+  if (!Finite(to - from)) {
+    return Bad("even.upper",
+               Join("is ", to, "; its distance from lower, ", from, ", overflows a double"));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Binning Binning::Identity() {
@@ -103,15 +116,7 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
 }
 
 Result<Binning> Binning::MakeEven(uint32_t bin_count, double from, double to) {
-  if (!Finite(from)) return Bad("even.lower", Join("is ", from, "; it must be finite"));
-  if (!Finite(to)) return Bad("even.upper", Join("is ", to, "; it must be finite"));
-  if (!(from < to)) {
-    return Bad("even.upper", Join("is ", to, "; it must be greater than lower, ", from));
-  }
-  if (!Finite(to - from)) {
-    return Bad("even.upper",
-               Join("is ", to, "; its distance from lower, ", from, ", overflows a double"));
-  }
+  if (std::optional<Error> error = CheckRange(from, to)) return *std::move(error);
   if (bin_count == kByteValues && from == 0 && to == kByteValues) return Identity();
 
   Binning binning;
@@ -150,6 +155,10 @@ Result<Binning> Binning::EvenIn(EvenTypes types, uint32_t bin_count, double lowe
   }
   if (std::optional<Error> error =
           CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for")) {
+    return *std::move(error);
+  }
+  if (std::optional<Error> error =
+          internal::InFloatMode([&] { return CheckRange(lower, upper); })) {
     return *std::move(error);
   }
   const internal::FloatMode mode;

@@ -123,7 +123,7 @@ EdgeRule Linspace(EvenTypes types, uint32_t bins, double first, double last) {
   const double greatest = std::numeric_limits<double>::max();
   // Closer edges are listed and compared, and so are those that are not finite.
   if (rule.step >= 128 * unit && rule.step <= greatest && std::fabs(rule.upper) <= greatest &&
-      std::fabs(rule.lower) <= greatest) {
+      std::fabs(RoundedTo(types.edges, rule.lower)) <= greatest) {
     rule.slack = 10 * unit;
   }
   return rule;

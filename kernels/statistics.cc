@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "kernels/float_mode.h"
 #include "kernels/key_range.h"
 #include "kernels/order_statistics.h"
+#include "kernels/payload.h"
 #include "kernels/plan_data.h"
 #include "kernels/quantile.h"
 #include "kernels/sample.h"
@@ -196,17 +198,28 @@ std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const ui
   std::vector<Weight> weights;
   internal::VisitSample(plan.type, [&]<typename S>(S) {
     if constexpr (sizeof(typename S::Bits) <= 2) {
+      using K = decltype(internal::KeyedFor<S>());
+      const auto pattern_of = [](size_t key) -> size_t {
+        return K::BitsOf(static_cast<typename K::Bits>(key));
+      };
       const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
       if (bins.reached == 0) return;
-      for (size_t p = 0; p < patterns.size(); ++p) {
-        const auto x = S::Widen(static_cast<typename S::Bits>(p));
-        if (patterns[p] == 0 || !(x >= bins.lower && x <= bins.upper)) continue;
-        weights.push_back({static_cast<double>(x) + 0.0, patterns[p]});
+      // Most values of 16 bits do not occur: many are left out at a time. The patterns of a block
+      // of keys lie together, too.
+      constexpr size_t kBlock = 16;
+      for (size_t block = 0; block < patterns.size(); block += kBlock) {
+        const auto counts = patterns.subspan(pattern_of(block) / kBlock * kBlock, kBlock);
+        if (std::accumulate(counts.begin(), counts.end(), uint64_t{0}, std::bit_or<>()) == 0)
+          continue;
+        for (size_t key = block; key < block + kBlock; ++key) {
+          const size_t p = pattern_of(key);
+          const auto x = S::Widen(static_cast<typename S::Bits>(p));
+          if (patterns[p] == 0 || !(x >= bins.lower && x <= bins.upper)) continue;
+          weights.push_back({static_cast<double>(x) + 0.0, patterns[p]});
+        }
       }
     }
   });
-  std::sort(weights.begin(), weights.end(),
-            [](const Weight& a, const Weight& b) { return a.value < b.value; });
   // -0.0 and 0.0 are one value.
   for (size_t i = 1; i < weights.size(); ++i) {
     if (weights[i].value != weights[i - 1].value) continue;
@@ -260,10 +273,12 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
   internal::VisitSample(plan_.type(), [&]<typename S>(S) {
     using Bits = typename S::Bits;
     using C = typename S::Compare;
-    if constexpr (sizeof(Bits) <= 2) {
+    if constexpr (sizeof(Bits) == 1) {
+      const Fragment all = FragmentOf(samples);
+      AddPayload(Plan(), {&all, 1}, patterns_);
+    } else if constexpr (sizeof(Bits) == 2) {
       for (size_t i = 0; i < samples.size(); i += sizeof(Bits)) {
-        ++patterns_[static_cast<std::make_unsigned_t<Bits>>(
-            internal::LoadBits<Bits>(samples.data() + i))];
+        ++patterns_[internal::LoadBits<uint16_t>(samples.data() + i)];
       }
     } else {
       const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
@@ -324,7 +339,9 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
       [&](const auto& bins) {
         const double scale = internal::ScaleOf(bins);
         const auto n = static_cast<double>(moments_.count);
-        out.mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
+        // Rounding brings it beyond the samples where they fill little of the bins' range.
+        const double mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
+        out.mean = std::min(std::max(mean, minimum_), maximum_);
         out.standard_deviation = std::sqrt(moments_.squares / n) / scale;
       },
       plan_.data().bins);

@@ -194,7 +194,7 @@ HISTOGRAM_AVX512_INLINE __m512d Nearest(__m512d position) {
 }
 
 // A bit for each position near an integer between two bins. Samples in no bin have no such
-// position.
+// position, but integers below `lower`, whose distance from it wraps around, may have one.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, __m512d position) {
   const __m512d between =
@@ -264,7 +264,7 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
   for (size_t i = 0; i < kBlock; i += kVector) {
     const Eight<C> x = Load<C>(samples + i * sizeof(C));
     const Place place = PlaceOf<C, Guesses::kUnsure>(k, x);
-    const __mmask8 unsure = Unsure<C>(k, place.position);
+    const __mmask8 unsure = _kand_mask8(NotBelow<C>(x, k.lower), Unsure<C>(k, place.position));
     if (unsure == 0) continue;
     const __m256i nearest = _mm256_min_epi32(
         k.last, _mm512_cvttpd_epi32(_mm512_add_pd(place.position, _mm512_set1_pd(0.5))));

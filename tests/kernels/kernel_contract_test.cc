@@ -100,17 +100,6 @@ TEST_P(KernelContractTest, AnyFragmentation) {
   }
 }
 
-// Reads nothing beside the fragment: the sanitizers see it, and so do these bytes around it.
-TEST_P(KernelContractTest, NothingBesideTheFragment) {
-  for (const size_t size : {1, 63, 64, 100, 4096, 40000}) {
-    const std::vector<uint8_t> exact = MakePayload(distribution(), size, 3);
-    std::vector<uint8_t> framed(size + 512, 0xa5);
-    std::copy(exact.begin(), exact.end(), framed.begin() + 256);
-    ASSERT_EQ(CountWith(*kernel_, Fragment(framed.data() + 256, size)), ReferenceCounts(exact));
-    ASSERT_EQ(CountWith(*kernel_, Fragment(exact)), ReferenceCounts(exact));
-  }
-}
-
 TEST_P(KernelContractTest, AddsToWhatIsThere) {
   const std::vector<uint8_t> bytes = MakePayload(distribution(), 10000);
   const ValueCounts once = ReferenceCounts(bytes);

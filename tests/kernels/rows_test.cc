@@ -122,6 +122,16 @@ TEST(RowsTest, TheSignOfTheGreatestZero) {
   EXPECT_TRUE(negative({-1, 0, -0.0F}));
   EXPECT_FALSE(negative({-1, 0}));
   EXPECT_FALSE(negative({-0.0F, 1}));
+  // Of a row that four threads look at, each at a part.
+  std::vector<float> zeros(size_t{1} << 20, -0.0F);
+  for (const float last : {0.0F, 1.0F}) {
+    zeros.back() = last;
+    const PlanOfRow plan_of = [&](uint64_t, const std::optional<Extent>& extent, uint64_t) {
+      EXPECT_EQ(extent->negative_zero, last == 0);
+      return std::optional<Plan>();
+    };
+    CountRows(std::as_bytes(std::span(zeros)), SampleType::kF32, 1, plan_of, {}, 4, {});
+  }
 }
 
 }  // namespace

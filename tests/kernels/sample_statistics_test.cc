@@ -129,10 +129,13 @@ TEST(SampleStatisticsOfDoublesTest, NeitherOverflowNorVanish) {
     EXPECT_NEAR(*s.mean / unit, -3, 1e-11) << unit;
     EXPECT_NEAR(*s.standard_deviation / unit, 5, 1e-11) << unit;
   }
-  const double large = 1.5e308;
-  const auto bytes = std::as_bytes(std::span(&large, 1));
-  const Plan plan = *Plan::Make(*Binning::Even(4, 0, 1.6e308), SampleType::kF64);
-  EXPECT_EQ(ComputeStatistics(bytes, plan, Count(bytes, plan)).median, large);
+  const Plan plan = *Plan::Make(*Binning::Even(4, -1000, 1.6e308), SampleType::kF64);
+  for (const double one : {1.5e308, 0.1}) {
+    const auto bytes = std::as_bytes(std::span(&one, 1));
+    const Statistics s = ComputeStatistics(bytes, plan, Count(bytes, plan));
+    EXPECT_EQ(s.mean, one);
+    EXPECT_EQ(s.median, one);
+  }
 }
 
 TEST(SampleStatisticsOfFloatsTest, OtsuPartsTwoHeaps) {

@@ -31,8 +31,8 @@ struct RowCut {
   enum class Kind : uint8_t { kOne, kWindows, kLengths };
   uint32_t channels = 1;  // > 0
   Kind kind = Kind::kOne;
-  // kWindows: stretches of `window` samples, one begins every `step`. step 0: every `window`, and
-  // the rest makes a shorter last stretch.
+  // kWindows: stretches of `window` > 0 samples, one begins every `step`. step 0: every `window`,
+  // and the rest makes a shorter last stretch.
   uint64_t window = 0, step = 0;
   std::vector<uint64_t> lengths = {};  // kLengths: the length of each stretch, in order
 
