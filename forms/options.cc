@@ -31,7 +31,7 @@ absl::StatusOr<double> ParseHeld(const std::string& option, absl::string_view to
   const absl::StatusOr<double> number = ParseNumber(token);
   if (!number.ok()) return OptionError(option, number.status().message());
   const absl::string_view text = absl::StripAsciiWhitespace(token);
-  if (IsHeld(text, *number, /*exactly=*/true)) return number;
+  if (IsHeld(text, *number)) return number;
   return OptionError(option,
                      absl::StrFormat("%s is no double; the nearest is %.0f", Shown(text), *number));
 }
@@ -217,11 +217,12 @@ std::optional<std::string> IntegerOf(absl::string_view text) {
   return digits.append(static_cast<size_t>(zeros), '0');
 }
 
-bool IsHeld(absl::string_view text, double value, bool exactly) {
+bool IsHeld(absl::string_view text, double value) {
   if (std::abs(value) < 0x1p53) return true;
+  const bool plain = text.find_first_of(".eE") == absl::string_view::npos;
   const std::optional<std::string> written = IntegerOf(text);
   if (!written.has_value() || absl::StrFormat("%.0f", std::abs(value)) == *written) return true;
-  if (exactly && std::abs(value) <= 0x1p64) return false;
+  if (plain && std::abs(value) <= 0x1p64) return false;
   const int digits = static_cast<int>(written->find_last_not_of('0'));
   return IntegerOf(absl::StrFormat("%.*e", digits, value)) == written;
 }

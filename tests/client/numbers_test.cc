@@ -73,8 +73,9 @@ TEST_F(CountNumbers, IntegersKeepTheirValuesWhateverTheirForm) {
   }
   // Programs write doubles so.
   EXPECT_EQ(Run("0.5 1e23 1.2345678901234568e+18 1.7976931348623157e308 -9e15",
-                {"--numbers", "--edges", "-1e23,0,1e23"}),
+                {"--numbers", "--edges", "-1e23,0,9.223372036854776e+18,1e23"}),
             0);
+  EXPECT_THAT(Counts(), ElementsAre(1, 2, 1));
 }
 
 TEST_F(CountNumbers, AnyFiniteNumbersHaveARange) {
