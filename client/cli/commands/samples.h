@@ -40,12 +40,12 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
 // all numbers of all inputs are whole, u64 where some of these need it, else f64.
 //
 // `column` empty: numbers between blanks, line ends and commas. Else a column of a table with a
-// header, whose cells are parted by commas, or by tabs or semicolons where the header has no comma:
-// its name, or its number from 1 on. Cells may be in quotes, with line ends in them. A cell that is
-// empty or missing is a NaN. "nan" and "inf" are numbers. FAILED_PRECONDITION: a text is not a
-// number, an integer among others that are not whole is no f64, a row has more cells than the
-// header, or a quote is not closed; the message names input, line and text. INVALID_ARGUMENT: no
-// such column, or more than one of that name.
+// header, whose cells are parted by commas, or by tabs or semicolons where the header has no comma
+// outside quotes: its name, or its number from 1 on. Cells may be in quotes, with line ends in
+// them. A cell that is empty or missing is a NaN. "nan" and "inf" are numbers. FAILED_PRECONDITION:
+// a text is not a number, an integer among others that are not whole is no f64, a row has more
+// cells than the header, or a quote is not closed; the message names input, line and text.
+// INVALID_ARGUMENT: no such column, or more than one of that name.
 absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Time deadline,
                          std::vector<Input>& inputs, v1::Spec& spec);
 
