@@ -265,15 +265,16 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
   if (counts) arguments.insert(arguments.begin(), "count");
 }
 
-// CLI11 ends the options of a command with "--", and not those of the program. So what follows gets
-// names that no option has.
-void EndOptions(std::vector<std::string>& arguments) {
+// CLI11 ends the options of a command with "--", and not those of the program, and takes "[a,b]"
+// for a list. So what follows "--", and files of such names, get names that mean themselves.
+void NameFiles(std::vector<std::string>& arguments) {
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
-  if (mark == arguments.end()) return;
-  for (auto word = mark + 1; word != arguments.end(); ++word) {
-    if (word->size() > 1 && absl::StartsWith(*word, "-")) word->insert(0, "./");
+  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    const bool option = word > mark && word->size() > 1 && absl::StartsWith(*word, "-");
+    const bool list = absl::StartsWith(*word, "[") && absl::EndsWith(*word, "]");
+    if (option || (list && access(word->c_str(), F_OK) == 0)) word->insert(0, "./");
   }
-  arguments.erase(mark);
+  if (mark != arguments.end()) arguments.erase(mark);
 }
 
 // Counting in this process needs no certificate and no token: a user who gives one means to name a
@@ -358,7 +359,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
             commands, "The command (default: all)");
   try {
     ImplyCount(app, env.standard_input, arguments);
-    EndOptions(arguments);
+    NameFiles(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
     options.server.in_process =
