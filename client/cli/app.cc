@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 
@@ -282,7 +283,9 @@ void NameFiles(std::vector<std::string>& arguments) {
 void CheckServerOptions(const CLI::App& app, const Options& options) {
   if (app.got_subcommand("help") || app.got_subcommand("completion")) return;
   if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
-    throw CLI::ValidationError("--server", std::string(s.message()));
+    const absl::string_view set = absl::NullSafeStringView(std::getenv("HISTSVC_SERVER"));
+    throw CLI::ValidationError(options.server.server == set ? "HISTSVC_SERVER" : "--server",
+                               std::string(s.message()));
   }
   if (!options.server.in_process) return;
   for (const CLI::Option* option : app.get_options()) {
