@@ -169,7 +169,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   command
       .add_flag("--numbers", options.numbers,
                 "The files are text: count the numbers between blanks, commas and line ends, "
-                "integers as i64 or u64, others as f64; 8 bytes of memory each")
+                "integers as i64 or u64, others as f64; up to 16 bytes of memory each")
       ->excludes(type);
   AddValue(
       command, "--column", options.column, "NAME|N",

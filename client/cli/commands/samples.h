@@ -36,8 +36,9 @@ bool NeedsRange(const v1::Spec& spec);
 // DEADLINE_EXCEEDED: the reading took longer.
 absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec);
 
-// Replaces each input by its numbers, in memory (8 bytes each), and sets the spec's type: i64 where
-// all numbers of all inputs are whole, u64 where some of these need it, else f64.
+// Replaces each input by its numbers, in memory (8 bytes each, up to 16 while it reads), and sets
+// the spec's type: i64 where all numbers of all inputs are whole, u64 where some of these need it,
+// else f64.
 //
 // `column` empty: numbers between blanks, line ends and commas. Else a column of a table with a
 // header, whose cells are parted by commas, or by tabs or semicolons where the header has no comma
