@@ -220,6 +220,7 @@ TEST_F(Cli, EachFailureIsOneClearLine) {
   const std::vector<std::pair<Failure, std::string>> cases = {
       {{grpc::StatusCode::INVALID_ARGUMENT, "bins is 70000, the limit is 65536", "TOO_MANY_BINS"},
        "bins is 70000, the limit is 65536"},
+      {{grpc::StatusCode::INVALID_ARGUMENT, "request.payload: 3 bytes"}, file + ": 3 bytes"},
       {{grpc::StatusCode::UNAUTHENTICATED, "no token"}, "--token-file"},
       {{grpc::StatusCode::UNIMPLEMENTED, "what?"}, "cannot do this: what?"},
       {{grpc::StatusCode::INTERNAL, "line one\nline two\x1b[2J"}, "line one line two"},
