@@ -324,7 +324,9 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
       [&](const auto& bins) {
         const double scale = internal::ScaleOf(bins);
         const auto n = static_cast<double>(moments_.count);
-        out.mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
+        const double mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
+        // Rounding may take it out of the samples' range.
+        out.mean = std::min(std::max(mean, minimum_ + 0.0), maximum_ + 0.0);
         out.standard_deviation = std::sqrt(moments_.squares / n) / scale;
       },
       plan_.data().bins);

@@ -189,7 +189,9 @@ TEST_F(CountNumbers, RowsHaveTheCellsOfTheHeader) {
   }
 }
 
-TEST_F(CountNumbers, NoMedianIsMissedWhereNothingIsInRange) {
+TEST_F(CountNumbers, StatisticsAreThoseOfWhatIsInRange) {
+  ASSERT_EQ(Run("1e-300 1e-300", {"--numbers", "--statistics"}), 0);
+  EXPECT_EQ(Histogram()["statistics"]["mean"], 1e-300);
   ASSERT_EQ(Run("5 nan", {"--numbers", "--bins", "1", "--range", "0:1", "--statistics"}), 0);
   EXPECT_EQ(world_.err(), "");
 }
