@@ -3,6 +3,7 @@
 #include <histogram/number_text.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -26,12 +27,23 @@ absl::Status OptionError(const std::string& option, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
 }
 
+// The digits that a number's text writes, without its exponent and the zeros around them.
+std::string DigitsOf(absl::string_view text) {
+  std::string digits;
+  for (const char c : text.substr(0, text.find_first_of("eE"))) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(c))) digits += c;
+  }
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
+  digits.erase(digits.find_last_not_of('0') + 1);
+  return digits;
+}
+
 // A finite number. An integer that a double does not hold would be another number without a word.
 absl::StatusOr<double> ParseHeld(const std::string& option, absl::string_view token) {
   const absl::StatusOr<double> number = ParseNumber(token);
   if (!number.ok()) return OptionError(option, number.status().message());
   const absl::string_view text = absl::StripAsciiWhitespace(token);
-  if (IsHeld(text, *number, /*exactly=*/true)) return number;
+  if (IsHeld(text, *number)) return number;
   return OptionError(option,
                      absl::StrFormat("%s is no double; the nearest is %.0f", Shown(text), *number));
 }
@@ -217,13 +229,18 @@ std::optional<std::string> IntegerOf(absl::string_view text) {
   return digits.append(static_cast<size_t>(zeros), '0');
 }
 
-bool IsHeld(absl::string_view text, double value, bool exactly) {
+bool IsHeld(absl::string_view text, double value) {
   if (std::abs(value) < 0x1p53) return true;
+  const bool plain = text.find_first_of(".eE") == absl::string_view::npos;
+  if (!plain || std::abs(value) > 0x1p64) {
+    const std::string digits = DigitsOf(text);
+    std::string nearest(digits.size() + 8, ' ');
+    std::to_chars(nearest.data(), nearest.data() + nearest.size(), value,
+                  std::chars_format::scientific, static_cast<int>(digits.size()) - 1);
+    if (DigitsOf(nearest) == digits) return true;
+  }
   const std::optional<std::string> written = IntegerOf(text);
-  if (!written.has_value() || absl::StrFormat("%.0f", std::abs(value)) == *written) return true;
-  if (exactly && std::abs(value) <= 0x1p64) return false;
-  const int digits = static_cast<int>(written->find_last_not_of('0'));
-  return IntegerOf(absl::StrFormat("%.*e", digits, value)) == written;
+  return !written.has_value() || absl::StrFormat("%.0f", std::abs(value)) == *written;
 }
 
 std::string Shown(absl::string_view text) {

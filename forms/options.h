@@ -55,9 +55,9 @@ absl::StatusOr<double> ParseNumber(absl::string_view text);
 // without; nothing where it is none.
 std::optional<std::string> IntegerOf(absl::string_view text);
 // False where `text` writes an integer that `value`, the double nearest to it, is not. Of an
-// integer beyond 64 bits, and unless `exactly`, the digits that the text writes before its zeros
-// are all that must be right: programs write doubles so.
-bool IsHeld(absl::string_view text, double value, bool exactly);
+// integer beyond 64 bits, or with a point or an exponent, the digits that the text writes before
+// its zeros are all that must be right: programs write doubles so.
+bool IsHeld(absl::string_view text, double value);
 
 }  // namespace histogram
 

@@ -339,9 +339,9 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
       [&](const auto& bins) {
         const double scale = internal::ScaleOf(bins);
         const auto n = static_cast<double>(moments_.count);
-        // Rounding brings it beyond the samples where they fill little of the bins' range.
         const double mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
-        out.mean = std::min(std::max(mean, minimum_), maximum_);
+        // Rounding brings it beyond the samples where they fill little of the bins' range.
+        out.mean = std::min(std::max(mean, minimum_ + 0.0), maximum_ + 0.0);
         out.standard_deviation = std::sqrt(moments_.squares / n) / scale;
       },
       plan_.data().bins);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 
@@ -168,7 +169,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   command
       .add_flag("--numbers", options.numbers,
                 "The files are text: count the numbers between blanks, commas and line ends, "
-                "integers as i64 or u64, others as f64; 8 bytes of memory each")
+                "integers as i64 or u64, others as f64; up to 16 bytes of memory each")
       ->excludes(type);
   AddValue(
       command, "--column", options.column, "NAME|N",
@@ -265,15 +266,16 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
   if (counts) arguments.insert(arguments.begin(), "count");
 }
 
-// CLI11 ends the options of a command with "--", and not those of the program. So what follows gets
-// names that no option has.
-void EndOptions(std::vector<std::string>& arguments) {
+// CLI11 ends the options of a command with "--", and not those of the program, and takes "[a,b]"
+// for a list. So what follows "--", and files of such names, get names that mean themselves.
+void NameFiles(std::vector<std::string>& arguments) {
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
-  if (mark == arguments.end()) return;
-  for (auto word = mark + 1; word != arguments.end(); ++word) {
-    if (word->size() > 1 && absl::StartsWith(*word, "-")) word->insert(0, "./");
+  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    const bool option = word > mark && word->size() > 1 && absl::StartsWith(*word, "-");
+    const bool list = absl::StartsWith(*word, "[") && absl::EndsWith(*word, "]");
+    if (option || (list && access(word->c_str(), F_OK) == 0)) word->insert(0, "./");
   }
-  arguments.erase(mark);
+  if (mark != arguments.end()) arguments.erase(mark);
 }
 
 // Counting in this process needs no certificate and no token: a user who gives one means to name a
@@ -281,7 +283,9 @@ void EndOptions(std::vector<std::string>& arguments) {
 void CheckServerOptions(const CLI::App& app, const Options& options) {
   if (app.got_subcommand("help") || app.got_subcommand("completion")) return;
   if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
-    throw CLI::ValidationError("--server", std::string(s.message()));
+    const absl::string_view set = absl::NullSafeStringView(std::getenv("HISTSVC_SERVER"));
+    throw CLI::ValidationError(options.server.server == set ? "HISTSVC_SERVER" : "--server",
+                               std::string(s.message()));
   }
   if (!options.server.in_process) return;
   for (const CLI::Option* option : app.get_options()) {
@@ -358,7 +362,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
             commands, "The command (default: all)");
   try {
     ImplyCount(app, env.standard_input, arguments);
-    EndOptions(arguments);
+    NameFiles(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
     options.server.in_process =

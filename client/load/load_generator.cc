@@ -20,7 +20,7 @@ double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 
 absl::Status CheckOptions(const LoadOptions& o) {
   if (o.rate_per_second > 0 && o.api != LoadApi::kCompute) {
-    return absl::InvalidArgumentError("a rate is possible with Compute only (--api compute)");
+    return absl::InvalidArgumentError("--rate: possible with Compute only (--api compute)");
   }
   if (o.new_ranges && o.api == LoadApi::kAccumulate) {
     return absl::InvalidArgumentError(
@@ -29,7 +29,7 @@ absl::Status CheckOptions(const LoadOptions& o) {
   }
   if (o.float_bins > 0 && o.payload_bytes % sizeof(float) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a payload of ", o.payload_bytes, " bytes is not a whole number of floats"));
+        absl::StrCat("--payload-bytes: ", o.payload_bytes, " is not a whole number of floats"));
   }
   return absl::OkStatus();
 }

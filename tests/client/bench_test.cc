@@ -140,7 +140,7 @@ TEST_F(Bench, SenselessNumbersAreUsageErrors) {
       {{"--connections", "0"}, "--connections: must be a whole number from 1 to 1024"},
       {{"--in-flight", "x"}, "--in-flight: must be a whole number from 1 to 65536"},
       {{"--rate", "0"}, "--rate: must be a number > 0"},
-      {{"--rate", "5", "--api", "accumulate"}, "--api compute"},
+      {{"--rate", "5", "--api", "accumulate"}, "--rate: possible with Compute only"},
       {{"--payload-bytes", "2GiB"}, "--payload-bytes: must be a size of at most 1 GiB"},
       {{"--payload-bytes", "x"}, "such as 4096 or 64KiB, not \"x\""},
       {{"--payload-bytes", ""}, "must not be empty"},

@@ -82,8 +82,6 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
        "no file or command is named \"frobnicate\"; the commands are count, compute"},
       {{"help", "frobnicate"}, "must be count, compute, image"},
       {{"--frobnicate"}, "no option --frobnicate"},
-      {{"compute"}, "name a FILE to count"},
-      {{"count"}, "name a FILE to count"},
       {{"image"}, "image needs a FILE"},
       {{"compute", "f", "--frobnicate"}, "compute has no option --frobnicate\n"},
       {{"compute", "f", "--statistic"}, "no option --statistic; did you mean --statistics?"},
@@ -94,13 +92,11 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"compute", "f", "--bins", "2", "--bins", "3"}, "--bins may be given only once"},
       {{"compute", "f", "--bins", "0"}, "--bins: must be a whole number from 1 to 16777216"},
       {{"compute", "f", "--bins", "4", "--edges", "1,2"}, "excludes"},
-      {{"compute", "f", "--bins", "4", "--alphabet", "a:26:6"}, "excludes"},
       {{"compute", "f", "--range", "0:5"}, "requires --bins"},
       {{"compute", "f", "--bins", "4", "--range", "5"}, "LO:HI"},
       {{"compute", "f", "--bins", "4", "--range", "5:5"}, "LO is 5; it must be below HI, 5"},
       {{"compute", "f", "--bins", "4", "--range", "0:inf"}, "\"inf\" is not a finite number"},
       {{"compute", "f", "--edges", "1"}, "a bin needs two edges"},
-      {{"compute", "f", "--edges", "1,3,2"}, "2 follows 3"},
       {{"compute", "f", "--edges", "1.0000002,1.0000001"}, "1.0000001 follows 1.0000002"},
       {{"compute", "f", "--alphabet", "a"}, "FIRST:COUNT"},
       {{"compute", "f", "--alphabet", "a:x"}, "FIRST:COUNT"},
@@ -124,7 +120,6 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
        "--server: the server's address \":15900\" has no host; write HOST:PORT"},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
       {{"image", "f", "--binarize", "q.pgm", "-o", "q.pgm"}, "name the same file"},
-      {{"describe", "--format", "svg"}, "must be table or json"},
       {{"completion", "zsh"}, "must be bash, not \"zsh\""},
       {{"--timeout", "0", "health"}, "must be a number > 0, not \"0\""},
       {{"--tls-ca", "f", "health"}, "requires --tls"},
@@ -166,6 +161,8 @@ TEST_F(Cli, HelpIsThereWhateverTheEnvironmentSays) {
   EXPECT_EQ(world_.Run({"--help"}), 0);
   EXPECT_EQ(world_.Run({"completion"}), 0);
   EXPECT_EQ(world_.Run({"health"}), 2);
+  EXPECT_THAT(world_.err(),
+              HasSubstr("HISTSVC_SERVER: the server's address \"no-port\" has no port"));
   unsetenv("HISTSVC_SERVER");
 }
 
@@ -221,6 +218,7 @@ TEST_F(Cli, EachFailureIsOneClearLine) {
   const std::vector<std::pair<Failure, std::string>> cases = {
       {{grpc::StatusCode::INVALID_ARGUMENT, "bins is 70000, the limit is 65536", "TOO_MANY_BINS"},
        "bins is 70000, the limit is 65536"},
+      {{grpc::StatusCode::INVALID_ARGUMENT, "request.payload: 3 bytes"}, file + ": 3 bytes"},
       {{grpc::StatusCode::UNAUTHENTICATED, "no token"}, "--token-file"},
       {{grpc::StatusCode::UNIMPLEMENTED, "what?"}, "cannot do this: what?"},
       {{grpc::StatusCode::INTERNAL, "line one\nline two\x1b[2J"}, "line one line two"},

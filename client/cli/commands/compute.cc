@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/files.h"
@@ -225,11 +226,12 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
       continue;
     }
     code = kFailure;
-    std::string error = ExplainCount(result.status(), server);
+    const std::string& name = inputs[i].name;
+    std::string error =
+        absl::StrReplaceAll(ExplainCount(result.status(), server), {{"request.payload", name}});
     // A server that is not there is said once, not for each file.
     if (error != last_error) {
       // Errors of files name them; errors of the server do not.
-      const std::string& name = inputs[i].name;
       const bool named = absl::StrContains(error, name) || absl::IsUnavailable(result.status()) ||
                          results->size() == 1;
       Fail(env, named ? error : absl::StrCat(name, ": ", error));

@@ -94,16 +94,17 @@ bool NeedsRange(const v1::Spec& spec);
 // DEADLINE_EXCEEDED: the reading took longer.
 absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec);
 
-// Replaces each input by its numbers, in memory (8 bytes each), and sets the spec's type: i64 where
-// all numbers of all inputs are whole, u64 where some of these need it, else f64.
+// Replaces each input by its numbers, in memory (8 bytes each, up to 16 while it reads), and sets
+// the spec's type: i64 where all numbers of all inputs are whole, u64 where some of these need it,
+// else f64.
 //
 // `column` empty: numbers between blanks, line ends and commas. Else a column of a table with a
-// header, whose cells are parted by commas, or by tabs or semicolons where the header has no comma:
-// its name, or its number from 1 on. Cells may be in quotes, with line ends in them. A cell that is
-// empty or missing is a NaN. "nan" and "inf" are numbers. FAILED_PRECONDITION: a text is not a
-// number, an integer among others that are not whole is no f64, a row has more cells than the
-// header, or a quote is not closed; the message names input, line and text. INVALID_ARGUMENT: no
-// such column, or more than one of that name.
+// header, whose cells are parted by commas, or by tabs or semicolons where the header has no comma
+// outside quotes: its name, or its number from 1 on. Cells may be in quotes, with line ends in
+// them. A cell that is empty or missing is a NaN. "nan" and "inf" are numbers. FAILED_PRECONDITION:
+// a text is not a number, an integer among others that are not whole is no f64, a row has more
+// cells than the header, or a quote is not closed; the message names input, line and text.
+// INVALID_ARGUMENT: no such column, or more than one of that name.
 absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
                          v1::Spec& spec);
 

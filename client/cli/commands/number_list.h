@@ -156,8 +156,7 @@ class Numbers {
             absl::StrCat(Quoted(text), " is beyond the greatest f64, 1.7976931348623157e308"));
       }
     }
-    const bool plain = digits.find_first_not_of("-0123456789") == absl::string_view::npos;
-    if (std::isfinite(value) && !IsHeld(digits, value, plain)) {
+    if (std::isfinite(value) && !IsHeld(digits, value)) {
       uint64_t magnitude = 0;
       const bool negative = digits[0] == '-';
       const bool held =

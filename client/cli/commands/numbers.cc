@@ -23,7 +23,7 @@ constexpr size_t kTextBytes = size_t{1} << 20;
 constexpr size_t kLineBytesMax = size_t{64} << 20;
 constexpr size_t kBeginningBytes = 4096;  // to tell text from other files
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr absl::string_view kSeparators = ",\t;";  // of cells; the first that a header has
+constexpr absl::string_view kSeparators = ",\t;";  // of cells
 
 // Reads an input in blocks. The next block begins with what its user left of the last one.
 class Reader {
@@ -157,10 +157,20 @@ void ReadRow(char separator, const char* at, const char* end, Row& row) {
   }
 }
 
+// The first of kSeparators that the header has outside quotes, or else within.
 char SeparatorOf(absl::string_view header) {
-  const auto used = std::find_if(kSeparators.begin(), kSeparators.end(),
-                                 [&](char c) { return absl::StrContains(header, c); });
-  return used == kSeparators.end() ? ',' : *used;
+  std::string outside;
+  bool quoted = false;
+  for (const char c : header) {
+    quoted ^= c == '"';
+    if (!quoted) outside += c;
+  }
+  for (const absl::string_view text : {absl::string_view(outside), header}) {
+    for (const char c : kSeparators) {
+      if (absl::StrContains(text, c)) return c;
+    }
+  }
+  return ',';
 }
 
 // The columns of a table, by its header.
@@ -234,7 +244,11 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
       if (row.open) return reader.Error(begin, "a quote is not closed");
       const absl::string_view text(begin, static_cast<size_t>(row.end - begin));
       at = row.end + (row.end < end ? 1 : 0);
-      if (absl::StripAsciiWhitespace(text).empty()) continue;
+      // Of a table's rows one of empty cells between tabs is no blank line.
+      if (absl::StripAsciiWhitespace(text).empty() &&
+          (!header.has_value() || row.cells.size() == 1)) {
+        continue;
+      }
       if (!header.has_value()) {
         // Lines of old Macs, of which this row holds all.
         const size_t cr = text.find('\r');

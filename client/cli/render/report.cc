@@ -238,12 +238,12 @@ std::string ReportsToCsv(const std::vector<Report>& reports) {
   std::string csv = "source,bin,lower,upper,count\n";
   for (const Report& report : reports) {
     const std::string source = CsvField(SafeText(report.source));
-    const std::vector<double> edges = EdgesOf(report);
+    // As JSON writes them: the shortest text that reads back as the same number.
+    std::vector<std::string> edges;
+    for (const double edge : EdgesOf(report)) edges.push_back(nlohmann::json(edge).dump());
     for (size_t bin = 0; bin + 1 < edges.size(); ++bin) {
-      // As JSON writes them: the shortest text that reads back as the same number.
-      absl::StrAppend(&csv, source, ",", bin, ",", nlohmann::json(edges[bin]).dump(), ",",
-                      nlohmann::json(edges[bin + 1]).dump(), ",",
-                      report.histogram.counts(static_cast<int>(bin)), "\n");
+      absl::StrAppend(&csv, source, ",", bin, ",", edges[bin], ",", edges[bin + 1]);
+      absl::StrAppend(&csv, ",", report.histogram.counts(static_cast<int>(bin)), "\n");
     }
     absl::StrAppend(&csv, source, ",below,,,", report.histogram.below(), "\n");
     absl::StrAppend(&csv, source, ",above,,,", report.histogram.above(), "\n");
