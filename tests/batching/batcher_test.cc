@@ -911,10 +911,8 @@ TEST_F(TypedGpuTest, WhatTheCpuFailsTheGpuCountsPlanByPlan) {
   cpu().set_estimate([](const Workload&) { return 0; });
   limits_.inline_bytes_max = 0;
   std::vector<TestJob*> jobs;
-  for (int i = 0; i < 12; ++i) {
-    const Binning binning = *Binning::Even(20, -1e3, i % 2 == 0 ? 1e3 : 2e3);
-    jobs.push_back(&Enqueue(NewTyped(kKiB, *Plan::Make(binning, SampleType::kF64))));
-  }
+  const Plan other = *Plan::Make(*Binning::Even(20, -1e3, 2e3), SampleType::kF64);
+  for (int i = 0; i < 12; ++i) jobs.push_back(&Enqueue(NewTyped(kKiB, i % 2 ? plan_ : other)));
   for (int i = 0; i < 4; ++i) cpu().Complete();
   EXPECT_GT(cpu().sizes().size(), 1u);
   cpu().Lose();

@@ -129,8 +129,9 @@ def test_methods_of_rows(method):
 
 def test_medians_of_rows_and_dates():
     a = np.array([[5, 1, 3, 2], [8, np.nan, 9, 7]])
-    for axis, keepdims in ((0, False), (1, True), ((0, 1), False)):
-        same_answer(histogram.median(a, axis=axis, keepdims=keepdims), np.median(a, axis=axis, keepdims=keepdims))
+    for b in (a, a.astype("f4"), a[:1].astype("i2")):
+        for axis, keeps in ((0, False), (1, False), (1, True), ((0, 1), False)):
+            same_answer(histogram.median(b, axis=axis, keepdims=keeps), np.median(b, axis=axis, keepdims=keeps))
     days = np.array(["2020-01-01", "2020-01-04", "2021-01-01"], "M8[D]")
     assert histogram.median(days) == days[1]
     assert histogram.median(days[:2]) == days[0] + 1
@@ -169,9 +170,7 @@ def test_percentiles_and_medians(seed, dtype, size):
             same_answer(histogram.percentile(a, q), np.percentile(wide(a), q))
         same_answer(histogram.percentile(a, 30, method="hazen"), np.percentile(wide(a), 30, method="hazen"))
         same_answer(histogram.percentile(a, [30], keepdims=True), np.percentile(wide(a), [30], keepdims=True))
-        same_answer(histogram.quantile(a, 0.5, keepdims=True), np.quantile(wide(a), 0.5, keepdims=True))
         same_answer(histogram.median(a), np.median(a))
-        same_answer(histogram.median(a, keepdims=True), np.median(a, keepdims=True))
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "f2", "f4"])

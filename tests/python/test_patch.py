@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import histogram
 import numpy as np
@@ -88,40 +89,32 @@ def drawn(rng, dtype, ends):
 @given(seeds, st.sampled_from(TYPES))
 def test_histograms(seed, dtype):
     rng = np.random.default_rng(seed)
-    before, _patch._FEW = _patch._FEW, 1
-    try:
-        with histogram.patch_numpy():
-            ends = RANGES[rng.integers(len(RANGES) - 1)] if seed % 2 else range_of(rng, dtype, str(rng.choice(KINDS)))
-            bins = int(10 ** rng.uniform(0, 4))
-            even = np.linspace(float(ends[0]), float(ends[1]), min(bins, 200) + 1)
-            a = drawn(rng, dtype, even)
-            check("histogram", a, bins, ends)
-            check("histogram", a, bins, ends)  # with the rule remembered
-            check("histogram", a, np.int32(bins % 50 + 1), density=rng.random() < 0.5)
-            for edges in (even, np.clip(even, -3e38, 3e38).astype("f4"), np.clip(even, -2**62, 2**62).astype("i8"), even.tolist(), [-np.inf, *even, np.inf],
-                          np.repeat(even, 2), even[::-1]):
-                check("histogram", a, edges, density=rng.random() < 0.2)
-    finally:
-        _patch._FEW = before
+    with histogram.patch_numpy(), mock.patch.object(_patch, "_FEW", 1):
+        ends = RANGES[rng.integers(len(RANGES) - 1)] if seed % 2 else range_of(rng, dtype, str(rng.choice(KINDS)))
+        bins = int(10 ** rng.uniform(0, 4))
+        even = np.linspace(float(ends[0]), float(ends[1]), min(bins, 200) + 1)
+        a = drawn(rng, dtype, even)
+        check("histogram", a, bins, ends)
+        check("histogram", a, bins, ends)  # with the rule remembered
+        check("histogram", a, np.int32(bins % 50 + 1), density=rng.random() < 0.5)
+        for edges in (even, np.clip(even, -3e38, 3e38).astype("f4"), np.clip(even, -2**62, 2**62).astype("i8"), even.tolist(), [-np.inf, *even, np.inf],
+                      np.repeat(even, 2), even[::-1]):
+            check("histogram", a, edges, density=rng.random() < 0.2)
 
 
 @CHECKED
 @given(seeds, st.sampled_from(TYPES))
 def test_quantiles(seed, dtype):
     rng = np.random.default_rng(seed)
-    before, _patch._FEW = _patch._FEW, 1
-    try:
-        with histogram.patch_numpy():
-            a = drawn(rng, dtype, [-3, 0, 5, 1000])
-            q = rng.choice([0, 1, 0.5, 0.25, *rng.random(4)], int(rng.integers(1, 5)))
-            for one in (q, q.tolist(), q[0], float(q[0]), int(q[0]), q.astype("f4")):
-                check("quantile", a, one, method=str(rng.choice(METHODS)))
-            check("percentile", a, q * 100, keepdims=True)
-            check("percentile", a, float(q[0]) * 100)
-            check("median", a, keepdims=bool(rng.integers(2)))
-            check("median", a.ravel(), axis=0)
-    finally:
-        _patch._FEW = before
+    with histogram.patch_numpy(), mock.patch.object(_patch, "_FEW", 1):
+        a = drawn(rng, dtype, [-3, 0, 5, 1000])
+        q = rng.choice([0, 1, 0.5, 0.25, *rng.random(4)], int(rng.integers(1, 5)))
+        for one in (q, q.tolist(), q[0], float(q[0]), int(q[0]), q.astype("f4")):
+            check("quantile", a, one, method=str(rng.choice(METHODS)))
+        check("percentile", a, q * 100, keepdims=True)
+        check("percentile", a, float(q[0]) * 100)
+        check("median", a, keepdims=bool(rng.integers(2)))
+        check("median", a.ravel(), axis=0)
 
 
 @pytest.mark.parametrize("a", [

@@ -127,9 +127,8 @@ TEST(PlanTest, TheCacheTellsSpecsAndLimitsApart) {
   EXPECT_EQ(*MakeQueryCached(three, {}), *MakeQueryCached(three, {}));
   EXPECT_FALSE(MakeQueryCached(four, {.bin_count_max = 3}).ok());
   v1::Spec edges = SpecOf("sample_type: SAMPLE_TYPE_FLOAT64");
-  for (uint32_t i = 0; i <= kPlanBinsAtOnceMax; ++i) {
-    edges.mutable_binning()->mutable_edges()->add_edges(i);
-  }
+  auto& list = *edges.mutable_binning()->mutable_edges();
+  for (uint32_t i = 0; i <= kPlanBinsAtOnceMax; ++i) list.add_edges(i);
   const std::string most = edges.SerializeAsString();
   EXPECT_EQ(*MakeQueryCached(most, {}), *MakeQueryCached(most, {}));
 }
