@@ -22,10 +22,10 @@ inline constexpr uint64_t kReadAheadBytesMin = uint64_t{32} << 10;
 // Not measured apart.
 inline constexpr uint64_t kSmallBytesMax = uint64_t{64} << 10;
 
-// From here on a loop carries more where a lane counts: without lanes one connection of 256 KiB
-// carries 0.56 to 0.82 of the calls. A lane costs more CPU than it saves before: 64 KiB over one
-// connection take 0.81 to 0.86 of the CPU a call in the loop, at 1.0 to 1.14 of the calls, 128 KiB
-// 0.79 to 0.87 (2-core x86 VM with AVX-512, counting at 30 GB/s).
+// From here on a lane that counts makes a loop carry more: without lanes one connection of 256 KiB
+// carries 0.56 to 0.82 of the calls. Of smaller payloads waking a lane costs more CPU than
+// counting: over one connection a call of 64 KiB takes 0.79 to 0.86 of the CPU in the loop, at 1.0
+// to 1.16 of the calls, one of 128 KiB 0.79 to 0.87 (2-core x86 VM with AVX-512, at 307dd75e).
 inline constexpr uint64_t kHandOverBytesMin = uint64_t{256} << 10;
 
 // Counting a larger one would keep a loop from its other calls for 100 us and more. A hand-over of
