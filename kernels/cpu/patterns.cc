@@ -63,8 +63,9 @@ void CountPatterns16(const internal::PlanData& plan, std::span<const Fragment> f
   for (const Fragment& fragment : fragments) {
     CountValues16(std::as_bytes(fragment).data(), fragment.size() / 2, table.data());
   }
-  // The values of a block lie together in the table, too, and their slots do not turn around. So
-  // values of one slot are added up first: additions to one counter wait for each other.
+  // The values of a block lie together in the table, too. They only rise or only fall, and NaN
+  // comes last, so the ends tell whether all have one slot. Then they are added up first: additions
+  // to one counter wait for each other.
   constexpr size_t kBlock = 16;
   for (size_t block = 0; block < kPatterns16; block += kBlock) {
     const std::span counts = std::span(table).subspan(PlacesOf(block), kBlock);
