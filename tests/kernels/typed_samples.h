@@ -206,6 +206,10 @@ inline std::vector<Binning> OddBinnings() {
     edges.push_back(from + std::max(2.0, std::fabs(from) / 8));
     binnings.push_back(*Binning::Edges(edges));
   }
+  // The greatest sample of a narrow type is alone in its bin.
+  for (const double end : {127.0, 255.0, 32767.0, 65535.0}) {
+    binnings.push_back(*Binning::Edges({0.9 * end, end, 2 * end}));
+  }
   // Integers below the first edge wrap around to positions near the second one.
   for (const double end : {0x1p31, 0x1p32, 0x1p63, 0x1p64}) {
     binnings.push_back(*Binning::Edges({100, 0.8 * end, 2 * end}));

@@ -178,7 +178,7 @@ bool MakeLine(const Plan& plan, const internal::Bins<uint32_t>& bounds, const Li
   tried.intercept = static_cast<uint64_t>(intercept);
   // A sample on the last edge is in the last bin.
   tried.sure_span = tried.upper - tried.lower;
-  if (tried.sure_span > 0 && static_cast<double>(bounds.upper) - zero == line.edges.back()) {
+  if (tried.sure_span > 0 && static_cast<double>(tried.upper) - zero == line.edges.back()) {
     --tried.sure_span;
   }
   if (!IsProven(plan, bounds, tried)) return false;
