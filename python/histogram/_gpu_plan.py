@@ -108,6 +108,10 @@ class DevicePlan:
         plan._range = low, high, 2 if arithmetic == "f32" else int(edges == "f32")
         return plan
 
+    @property
+    def computes_edges(self) -> bool:
+        return self._range[2] >= 0
+
     @classmethod
     def own_ranges(cls, bins: int, counters: Counters) -> DevicePlan:
         """The same for count_rows alone: of each row from its least to its greatest sample."""
@@ -151,7 +155,7 @@ class DevicePlan:
     ) -> Counter:
         """The same of rows, as count_rows cuts them. With `wide` their counts can be looked at in
         the device's memory, too."""
-        if channels != 1 and self._range[2] >= 0:
+        if channels != 1 and self.computes_edges:
             raise NeedsTables
         cut = (ctypes.c_uint64 * 3)(channels, window, step)
         return self._queued("count_rows", samples, cut, wide)

@@ -218,6 +218,8 @@ def test_rows(dtype):
                 {"windows": 50_000}, {"windows": (50_000, 2)}, {"channels": 1}):
         assert histogram.count(b, 100, (-40, 40), **cut) == histogram.count(a, 100, (-40, 40), **cut)
         assert histogram.count(b[:0], 9, (0, 9), **cut) == histogram.count(a[:0], 9, (0, 9), **cut)
+        with pytest.raises(ValueError, match="Too many bins"):
+            histogram.count(b[:0], 2000, (1, 1 + 2e-16), **cut)
     shape = (4, 6, 10, 100)
     for axis in (0, 1, 3, -2, (0, 1), (1, 2), (2, 3), (0, 3), (0, 2, 3), (1, 3), (0, 1, 2, 3)):
         expected = histogram.count(a.reshape(shape), EDGES, axis=axis)
