@@ -23,7 +23,6 @@ struct BatchItem {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;  // sum of the fragments' sizes; a whole number of samples
   // MayShareBatch holds for the plans of any two items of a batch, on a GPU HaveSameBins, too.
-  // A GPU's have tables, unless `phases` is set.
   Plan plan = {};
   // If set, the backend executes them on the whole payload and ignores `plan` and `counts`. Such an
   // item is alone in its batch.

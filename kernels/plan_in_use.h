@@ -23,9 +23,11 @@ class PlanInUse {
 
   SampleType type() const { return first_.type(); }
   uint32_t bin_count() const { return first_.bin_count(); }
-  // The plan with tables; null until Get has made it.
+  // Whoever counts needs no tables. REQUIRES: nothing else has been called.
+  void KeepFirst() { made_ = &first_; }
+  // The plan that stays: with tables, after KeepFirst without. Null until Get has made it.
   const Plan* made() const { return made_.load(std::memory_order_acquire); }
-  // The plan as it is: with tables if they are made, else without.
+  // The plan as it is.
   const Plan& Now() const {
     const Plan* const plan = made();
     return plan != nullptr ? *plan : first_;

@@ -98,8 +98,8 @@ class Batcher {
   uint64_t counters_max() const { return counters_max_; }
   // What phases of a job may need at most.
   const PhaseLimits& phase_limits() const { return phase_limits_; }
-  // Whether a backend counts by plans without tables. If not, a job's plan must have them.
-  bool counts_directly() const { return cpu_ != nullptr; }
+  // Whether a CPU counts.
+  bool has_cpu() const { return cpu_ != nullptr; }
 
   // From now on Enqueue fails. Accepted jobs go on.
   void Drain();

@@ -12,8 +12,7 @@ bool Batcher::Count(Job* job) {
   const TimeNs now = clock_.Now();
   if (!FitsHere(*job, now)) return false;
   const bool typed = !job->plan.counts_values();
-  const bool only_cpu =
-      typed && (!job->plan.has_tables() || job->plan.counter_count() > common_counters_max_);
+  const bool only_cpu = typed && job->plan.counter_count() > common_counters_max_;
   const size_t size_class =
       only_cpu ? InlineGate::kOnlyCpu : Preference::ClassOf(job->bytes, typed);
   return gate_.Enter(size_class) && CountHere(job, size_class, now);

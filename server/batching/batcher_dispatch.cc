@@ -35,10 +35,6 @@ void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Inlin
 
 void Batcher::Submit(Flight* flight) {
   flight->Prepare();
-  assert(backends_[flight->backend]->info().kind == BackendKind::kCpu ||
-         std::ranges::all_of(flight->batch->items, [](const BatchItem& item) {
-           return item.phases != nullptr || item.plan.has_tables();
-         }));
   flight->started_at.store(clock_.Now(), std::memory_order_release);
   // Two pointers: they fit into the callable, which allocates nothing then.
   backends_[flight->backend]->Submit(

@@ -77,14 +77,11 @@ Placer::Placer(const BatchingLimits& limits, const Credits& credits)
 BackendMask Placer::CannotCount(const Job& job) const {
   if (job.phases == nullptr && job.plan.counts_values()) return 0;
   const uint64_t counters = job.plan.counter_count();
-  const bool any_kind = job.phases != nullptr || job.plan.has_tables();
   const PhaseLimits needs = job.phases != nullptr ? job.phases->needs() : PhaseLimits();
   BackendMask mask = 0;
   for (int b = 0; b < credits_.size(); ++b) {
     const BackendInfo& info = credits_.info(b);
-    const bool fit = (any_kind || info.kind == BackendKind::kCpu) &&
-                     counters <= info.lane_counters && info.phases.Cover(needs);
-    if (!fit) mask |= BackendMask{1} << b;
+    if (counters > info.lane_counters || !info.phases.Cover(needs)) mask |= BackendMask{1} << b;
   }
   return mask;
 }

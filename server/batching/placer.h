@@ -43,7 +43,7 @@ class Placer {
   Decision Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except);
 
   // The backends that cannot count this job: it has more counters than their lanes, or its phases
-  // need more than they have. Without phases GPUs cannot count by a plan without tables either.
+  // need more than they have.
   BackendMask CannotCount(const Job& job) const;
   // Whether a batch of that backend may hold both jobs.
   bool MayShareBatch(int backend, const Job& a, const Job& b) const;

@@ -184,7 +184,7 @@ absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge ch
   const uint64_t reply_bytes_max = ReplyBytesMax(limits.query.bin_count_max);
   const absl::Status fits =
       query->rows.has_value()
-          ? CheckRows(method, *query, samples, limits.query.direct, reply_bytes_max, parsed)
+          ? CheckRows(method, *query, samples, limits.query.has_cpu, reply_bytes_max, parsed)
           : CheckReply(*query, parsed.reply_bytes, reply_bytes_max);
   if (!fits.ok()) return fits;
   return charge(parsed.payload_bytes);

@@ -211,6 +211,20 @@ uint64_t Query::ReplyBytes(uint64_t samples) const {
   return bytes;
 }
 
+namespace {
+
+// A GPU computes few even edges itself. Of others it would make the tables for each payload.
+void MakePlanOfGpus(Query& query) {
+  const bool even = query.binning.has_edges() && query.binning.edge_rule().listed == nullptr;
+  if (even && query.binning.bin_count() <= kPlanBinsAtOnceMax) {
+    query.plan->KeepFirst();
+  } else {
+    query.plan->Get();
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
                                                        const QueryLimits& limits) {
   v1::Spec spec;
@@ -229,8 +243,7 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   if (absl::Status s = SetRows(spec, *query); !s.ok()) return s;
   if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
   if (absl::Status s = CheckGpuLimits(*query, limits); !s.ok()) return s;
-  // A GPU makes the tables of a plan that has none for each payload.
-  if (!limits.direct && !query->range_of_data && !query->range_of_row) query->plan->Get();
+  if (!limits.has_cpu && !query->range_of_data && !query->range_of_row) MakePlanOfGpus(*query);
   query->counter_bytes = CounterBytes(*query);
   return query;
 }

@@ -86,7 +86,7 @@ struct QueryLimits {
   // The most counters of typed samples that a backend has.
   uint64_t counters_max = UINT64_MAX;
   PhaseLimits phases = kAllPhases;  // the most that a backend has
-  bool direct = true;               // whether a backend counts by plans without tables
+  bool has_cpu = true;              // whether a CPU counts
 
   friend bool operator==(const QueryLimits&, const QueryLimits&) = default;
 };

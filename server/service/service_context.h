@@ -113,9 +113,9 @@ struct ServiceContext {
         guard(memory, the_clock) {}
 
   AdmissionLimits limits() const {
-    return {config.payload_bytes_max,
-            {config.bin_count_max, batcher.counters_max(), batcher.phase_limits(),
-             batcher.counts_directly()}};
+    return {
+        config.payload_bytes_max,
+        {config.bin_count_max, batcher.counters_max(), batcher.phase_limits(), batcher.has_cpu()}};
   }
 
   const TransportConfig config;

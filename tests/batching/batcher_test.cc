@@ -714,7 +714,7 @@ TEST_F(TypedJobsTest, GoToABackendThatCountsThem) {
   gpu().set_estimate([](const Workload&) { return 1; });
   cpu().set_estimate([](const Workload&) { return 1'000'000; });
   EXPECT_EQ(batcher().counters_max(), UINT64_MAX);
-  EXPECT_TRUE(batcher().counts_directly());
+  EXPECT_TRUE(batcher().has_cpu());
   TestJob& typed = Enqueue(NewTyped(8 * kKiB));
   TestJob& bytes = Enqueue(8 * kKiB);
   EXPECT_EQ(cpu().held(), 1u);
@@ -835,13 +835,6 @@ TEST_F(TypedGpuTest, ABatchHasTheSameBinsAndAsManyPayloadsAsCounters) {
 TEST_F(TypedGpuTest, MoreCountersThanALaneHasGoToTheCpu) {
   const Plan large = *Plan::Make(*Binning::Even(100, -1e3, 1e3), SampleType::kF64);
   TestJob& job = Enqueue(NewTyped(2 * kKiB, large));
-  EXPECT_EQ(gpu().held(), 0u);
-  cpu().CompleteAll();
-  EXPECT_TRUE(job.ok());
-}
-
-TEST_F(TypedGpuTest, PlansWithoutTablesGoToTheCpu) {
-  TestJob& job = Enqueue(NewTyped(2 * kKiB, *Plan::Direct(plan_.binning(), SampleType::kF64)));
   EXPECT_EQ(gpu().held(), 0u);
   cpu().CompleteAll();
   EXPECT_TRUE(job.ok());

@@ -93,10 +93,10 @@ TEST(PlanTest, EachTypeHasAPlan) {
   }
 }
 
-// Backends that hold so many counters and make tables for each payload: GPUs.
+// Backends that hold so many counters, and compute few even edges themselves: GPUs.
 TEST(PlanTest, WhatOnlyGpusCount) {
   const QueryLimits limits = {
-      .counters_max = 5003, .phases = {.row_bins = 1000, .pixel_bytes = 64}, .direct = false};
+      .counters_max = 5003, .phases = {.row_bins = 1000, .pixel_bytes = 64}, .has_cpu = false};
   const std::string f32 = "sample_type: SAMPLE_TYPE_FLOAT32 ";
   const auto bins = [](int count) {
     return "binning { even { lower: -1 upper: 1 bin_count: " + std::to_string(count) + " } } ";
@@ -112,7 +112,9 @@ TEST(PlanTest, WhatOnlyGpusCount) {
   const auto query = [&](const std::string& spec) {
     return *MakeQuery(SpecOf(spec).SerializeAsString(), limits);
   };
-  EXPECT_NE(query(f32 + bins(5000))->plan->made(), nullptr);
+  EXPECT_TRUE(query(f32 + bins(5000))->plan->made()->has_tables());
+  EXPECT_TRUE(query(f32 + "binning { edges { edges: 1 edges: 2 } }")->plan->made()->has_tables());
+  EXPECT_FALSE(query(f32 + bins(4096))->plan->made()->has_tables());
   query(bins(5001) + windows);  // bytes, whose values are counted
   query(f32 + bins(1000) + "rows { channels: 16 }");
   const auto own = query(f32 + "binning { even { bin_count: 1000 range_of_data: true } }");

@@ -106,12 +106,12 @@ TEST(AdmitTest, RowsOverTheirOwnRangesAreFewerWhereOnlyGpusCount) {
   even->set_range_of_row(true);
   spec.mutable_rows()->mutable_windows()->set_samples(1);
   const std::string bytes = spec.SerializeAsString();
-  const auto admits = [&](uint64_t rows, bool direct) {
+  const auto admits = [&](uint64_t rows, bool has_cpu) {
     ParsedRequest parsed;
     parsed.spec = bytes;
     parsed.payload_bytes = rows * sizeof(float);
     QueryLimits limits = kLimits;
-    limits.direct = direct;
+    limits.has_cpu = has_cpu;
     std::shared_ptr<const Query> query;
     return AdmitParsed(
                Method::kCompute, {.payload_bytes_max = parsed.payload_bytes, .query = limits},

@@ -195,7 +195,7 @@ absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backe
     row.cost_ns = UINT64_MAX;
     for (int run = 0; run < kRuns; ++run) {
       const absl::StatusOr<uint64_t> ns =
-          MeasureBatchNs(lane, batch, [&] { return lane.BeginTyped(batch, TypedPlan::Of(plan)); });
+          MeasureBatchNs(lane, batch, [&] { return lane.BeginTyped(batch); });
       if (!ns.ok()) return ns.status();
       row.cost_ns = std::min(row.cost_ns, *ns);
     }

@@ -76,7 +76,7 @@ absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
     if (!HaveOnePlan(batch.items)) {
       return absl::InvalidArgumentError("the items of the batch have different plans");
     }
-    return lane.BeginTyped(batch, TypedPlan::Of(batch.items.front().plan));
+    return lane.BeginTyped(batch);
   }
   return lane.Begin(batch, ChooseKernel(shared, batch));
 }

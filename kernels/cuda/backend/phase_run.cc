@@ -64,9 +64,7 @@ class Runner {
 
   absl::Status Count(const Plan& of, std::span<uint64_t> counters) {
     kernel_ = std::string(kTypedTableName);
-    if (!lane_.UseEvenBins(of)) {
-      HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(TypedPlan::Of(CountedBy(of))));
-    }
+    HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(CountedBy(of)));
     uint64_t at = 0;
     do {
       const uint64_t part = std::min(bytes_ - at, lane_.part_bytes_max());
@@ -86,8 +84,11 @@ class Runner {
     counters_.resize(phase.plan->counter_count());
     const Plan& plan = CountedBy(*phase.plan);
     bins_ = plan.bin_count();
-    HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(TypedPlan::Of(plan)));
     const Stretches stretches(*phase.cut, bytes_ / SampleBytes(phase.type));
+    // Rows of bytes take a slot for each value.
+    const bool with_tables =
+        SampleBytes(phase.type) == 1 || phase.cut->channels > 1 || !stretches.begins().empty();
+    HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plan, with_tables));
     const uint64_t rows_max = lane_.RowsMax(bins_) / phase.cut->channels;
     for (uint64_t s = 0; s < stretches.count();) {
       uint64_t n = 0;

@@ -43,7 +43,7 @@ struct Piece {
   const Bits* samples;
   uint64_t count;
 
-  // kOneChannel: and in windows.
+  // kOneChannel: and no begins.
   template <bool kOneChannel>
   __device__ static Piece Of(const RowsLaunch& launch, uint64_t unit, uint32_t pieces) {
     const uint64_t row = unit / pieces;
@@ -52,7 +52,7 @@ struct Piece {
     if (!kOneChannel && launch.begins != nullptr) {
       begin = launch.begins[stretch];
       end = launch.begins[stretch + 1];
-    } else if (!kOneChannel && launch.payloads != nullptr) {
+    } else if (launch.payloads != nullptr) {
       begin = launch.payloads[stretch].offset / sizeof(Bits);
       end = begin + launch.payloads[stretch].bytes / sizeof(Bits);
     }
@@ -326,15 +326,12 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
       RowExtentKernel<S><<<blocks, kEvenThreads, 0, launch.stream>>>(args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus("typed_rows"));
     }
+    HISTOGRAM_RETURN_IF_ERROR(PrepareRows(launch.type, any_bins, *launch.device));
     uint32_t shared_bytes = (bins.bins + kOutsideSlots + 31) / 32 * 32 * sizeof(uint32_t);
     if (even) {
       shared_bytes += static_cast<uint32_t>(bins.bins * sizeof(C));
-      // As in PrepareRows.
-      HISTOGRAM_RETURN_IF_ERROR(
-          AllowShared(EvenRowsKernel<S>, TableRoom(*launch.device) - kEvenStaticBytes));
       EvenRowsKernel<S><<<blocks, kEvenThreads, shared_bytes, launch.stream>>>(args);
     } else {
-      HISTOGRAM_RETURN_IF_ERROR(PrepareRows(launch.type, any_bins, *launch.device));
       TypedRowsKernel<S><<<blocks, kThreads, shared_bytes, launch.stream>>>(args);
     }
     return LaunchStatus("typed_rows");
@@ -342,9 +339,11 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
 }
 
 absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device) {
-  return VisitSamples(type, bins, [&]<typename S>(S, const auto&) {
+  return VisitSamples(type, bins, [&]<typename S>(S, const auto& typed) {
     // Always the same limit: it is the kernel's, and other threads launch it with other bins.
-    return AllowShared(TypedRowsKernel<S>, TableRoom(device));
+    return typed.even.bins != 0
+               ? AllowShared(EvenRowsKernel<S>, TableRoom(device) - kEvenStaticBytes)
+               : AllowShared(TypedRowsKernel<S>, TableRoom(device));
   });
 }
 

@@ -37,8 +37,8 @@ struct RowsLaunch {
   // channel.
   const PayloadDescriptor* payloads = nullptr;
   uint64_t longest = 0;  // no row has more samples
-  // Even bins of MakeEvenBins only, which take windows of one channel. Each row's bins begin at its
-  // least and end at its greatest sample; where these are equal, half below and half above them.
+  // Even bins of MakeEvenBins only, which take one channel and no `begins`. Each row's bins begin
+  // at its least and end at its greatest sample; if these are equal, half below and half above it.
   bool own_ranges = false;
   RowEnds* ends = nullptr;      // own ranges: device memory, one a row; overwritten
   uint64_t* extents = nullptr;  // own ranges: device memory, two words a row; holds anything

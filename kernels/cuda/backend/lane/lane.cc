@@ -209,10 +209,10 @@ absl::Status Lane::WaitForEvent() {
 }
 
 void Lane::Finish(Batch& batch) {
-  typed_ == nullptr || piece_rows_ ? SumRows(batch) : CopyTypedRows(batch);
-  batch.report.kernel = std::string(typed_ == nullptr ? kernel_->name
-                                    : piece_rows_     ? kTypedRowsName
-                                                      : kTypedTableName);
+  kernel_ != nullptr || piece_rows_ ? SumRows(batch) : CopyTypedRows(batch);
+  batch.report.kernel = std::string(kernel_ != nullptr ? kernel_->name
+                                    : piece_rows_      ? kTypedRowsName
+                                                       : kTypedTableName);
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());
   batch.report.gather_ns = gather_ns_;
   batch.report.transfer_ns = 0;

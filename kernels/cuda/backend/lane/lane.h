@@ -75,9 +75,9 @@ class Lane {
   // Executes the batch with that kernel. REQUIRES: the batch is not empty and within the lane's
   // limits.
   absl::Status Begin(const Batch& batch, const CudaKernel& kernel);
-  // The same for typed samples. REQUIRES: `plan` has the bins of every item's plan; together they
-  // need at most kLaneCounters.
-  absl::Status BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan);
+  // The same for typed samples. REQUIRES: all items' plans have the same bins; together they need
+  // at most kLaneCounters.
+  absl::Status BeginTyped(const Batch& batch);
   // UNAVAILABLE: the context is lost, and with it this lane. It must not be destroyed.
   absl::Status Wait();
   // Waits for whatever a Begin that failed has queued. UNAVAILABLE as above.
@@ -95,10 +95,9 @@ class Lane {
   uint64_t RowsMax(uint32_t bins) const;
   // The part: bytes [at, at + bytes) of the payload.
   absl::Status Load(std::span<const Fragment> payload, uint64_t at, uint64_t bytes);
-  // What later steps count by. The second needs no tables. It returns whether the bins are even,
-  // and few enough for that.
-  absl::Status UsePlan(std::shared_ptr<const TypedPlan> plan);
-  bool UseEvenBins(const Plan& plan);
+  // What later steps count by. `with_tables`: of even bins, too. BeginRows needs them for samples
+  // of 8 bits, for more channels than one, and with begins.
+  absl::Status UsePlan(const Plan& plan, bool with_tables = false);
   // Each of these is followed by Wait, then by EndStep.
   absl::Status BeginExtent(SampleType type);
   // Counts the part. `first`: the counters are cleared before. REQUIRES: they are at most
@@ -150,6 +149,9 @@ class Lane {
   absl::Status Record();
   absl::Status RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded);
   absl::Status StartBatch(const Batch& batch);
+  // Makes the device's bins of the plan. Returns the tables that they need, which go to the front
+  // of the input. Even bins, if they are few enough, need none, unless `with_tables`.
+  absl::Span<const uint8_t> SetBins(const Plan& plan, bool with_tables = false);
   void ChooseMode(const Batch& batch, const CudaKernel& kernel);
   void Layout(const Batch& batch, uint64_t begin);
   Portion WritePortion(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
@@ -163,10 +165,9 @@ class Lane {
   absl::Status CopyPortion(const Batch& batch, size_t index);
   // Ends what a batch or a step queues: copies so many bytes of rows back.
   absl::Status CopyBack(uint64_t bytes);
-  absl::Status EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins);
-  absl::Status EnqueueTypedCount(SampleType type, const AnyTypedBins& bins, uint64_t at,
-                                 uint64_t bytes, uint64_t first_counter);
-  absl::Status EnqueueTypedRows(const Portion& portion, const AnyTypedBins& bins);
+  absl::Status EnqueueTypedPortion(const Portion& portion);
+  absl::Status EnqueueTypedCount(uint64_t at, uint64_t bytes, uint64_t first_counter);
+  absl::Status EnqueueTypedRows(const Portion& portion);
   void SumRows(const Batch& batch) const;
   void CopyTypedRows(const Batch& batch) const;
   Launch MakeLaunch(const Portion& portion, bool mapped);
@@ -187,8 +188,7 @@ class Lane {
   std::vector<Recorded> recorded_;
 
   // Of the batch that is executing.
-  const CudaKernel* kernel_ = nullptr;      // of bytes
-  std::shared_ptr<const TypedPlan> typed_;  // of typed samples
+  const CudaKernel* kernel_ = nullptr;  // of bytes; null: of typed samples
   bool piece_rows_ =
       false;              // of typed samples: a row of u32 for each piece, counts before outsides
   bool fetched_ = false;  // by the device, out of the receive memory, as one portion
@@ -202,10 +202,13 @@ class Lane {
   uint32_t fragment_item_ = 0;
   uint64_t gather_ns_ = 0, start_ns_ = 0, launched_ns_ = 0, finished_ns_ = 0;
 
-  // Of the phases that are executing.
+  // Of typed samples.
   SampleType sample_type_ = SampleType::kU8;
   uint32_t bin_count_ = 0;
   AnyTypedBins bins_;
+  std::shared_ptr<const TypedPlan> typed_;  // null: the bins need no tables
+
+  // Of the phases that are executing.
   uint64_t part_bytes_ = 0, step_rows_ = 0;
   uint64_t kernel_ns_ = 0;
 };

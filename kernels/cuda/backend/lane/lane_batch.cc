@@ -46,7 +46,6 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
 
 void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   kernel_ = &kernel;
-  typed_ = nullptr;
   fetched_ = CanFetch(batch);
   const bool fits = kernel.ladder == Ladder::kByBytes
                         ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
@@ -261,28 +260,27 @@ absl::Status Lane::BeginCopied(const Batch& batch) {
   return CopyBack(RowsOnDevice() ? pieces_.size() * kRowBytes : 0);
 }
 
-absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan) {
+absl::Status Lane::BeginTyped(const Batch& batch) {
   HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
-  const uint64_t slots = internal::SlotCount(plan->bin_count());
+  const Plan& plan = batch.items.front().plan;
+  const uint64_t slots = internal::SlotCount(plan.bin_count());
   if (batch.items.size() > kLaneCounters / slots) {
     return absl::InvalidArgumentError("the batch needs more counters than the lane has");
   }
   kernel_ = nullptr;
-  typed_ = std::move(plan);
   ladder_ = nullptr;
   fetched_ = CanFetch(batch);
-  const absl::Span<const uint8_t> tables = typed_->tables();
+  const absl::Span<const uint8_t> tables = SetBins(plan);
   if (!tables.empty()) std::memcpy(input_.host(), tables.data(), tables.size());
   Layout(batch, AlignUp(tables.size(), kPieceAlignment));
 
-  const AnyTypedBins bins = typed_->BinsAt(device_input_.get());
   uint64_t rows_bytes = pieces_.size() * slots * sizeof(uint32_t);
   piece_rows_ = batch.items.size() > 1 &&
                 batch.bytes <= batch.items.size() * kSharedLaunchBytesMax &&
-                BinCount(bins) <= std::min(kSharedLaunchBinsMax, RowBinsMax(options_.device)) &&
+                bin_count_ <= std::min(kSharedLaunchBinsMax, RowBinsMax(options_.device)) &&
                 rows_bytes <= device_rows_.bytes();
   HISTOGRAM_RETURN_IF_ERROR(
-      (piece_rows_ ? PrepareRows : PrepareTable)(typed_->type(), bins, options_.device));
+      (piece_rows_ ? PrepareRows : PrepareTable)(sample_type_, bins_, options_.device));
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   if (!piece_rows_) {
     rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
@@ -291,42 +289,40 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
   }
   for (size_t i = 0; i < portions_.size(); ++i) {
     HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
-    HISTOGRAM_RETURN_IF_ERROR(piece_rows_ ? EnqueueTypedRows(portions_[i], bins)
-                                          : EnqueueTypedPortion(portions_[i], bins));
+    HISTOGRAM_RETURN_IF_ERROR(piece_rows_ ? EnqueueTypedRows(portions_[i])
+                                          : EnqueueTypedPortion(portions_[i]));
   }
   return CopyBack(rows_bytes);
 }
 
 // Pieces are whole samples: they end where their payload does, or at a multiple of kPieceAlignment.
-absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins) {
-  const uint64_t slots = internal::SlotCount(typed_->bin_count());
+absl::Status Lane::EnqueueTypedPortion(const Portion& portion) {
+  const uint64_t slots = internal::SlotCount(bin_count_);
   const auto* const descriptors =
       input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
   for (uint32_t i = 0; i < portion.piece_count; ++i) {
-    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedCount(typed_->type(), bins, descriptors[i].offset,
-                                                descriptors[i].bytes,
+    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedCount(descriptors[i].offset, descriptors[i].bytes,
                                                 pieces_[portion.first_piece + i].item * slots));
   }
   return absl::OkStatus();
 }
 
-absl::Status Lane::EnqueueTypedCount(SampleType type, const AnyTypedBins& bins, uint64_t at,
-                                     uint64_t bytes, uint64_t first_counter) {
-  assert(bytes % SampleBytes(type) == 0);
+absl::Status Lane::EnqueueTypedCount(uint64_t at, uint64_t bytes, uint64_t first_counter) {
+  assert(bytes % SampleBytes(sample_type_) == 0);
   TypedLaunch launch;
-  launch.type = type;
+  launch.type = sample_type_;
   launch.samples = device_input_.get(at);
-  launch.count = bytes / SampleBytes(type);
+  launch.count = bytes / SampleBytes(sample_type_);
   launch.counts = device_rows_.get<unsigned long long>() + first_counter;
   launch.device = &options_.device;
   launch.stream = stream_.get();
-  return EnqueueTyped(launch, bins);
+  return EnqueueTyped(launch, bins_);
 }
 
 // All pieces of a portion in one launch.
-absl::Status Lane::EnqueueTypedRows(const Portion& portion, const AnyTypedBins& bins) {
+absl::Status Lane::EnqueueTypedRows(const Portion& portion) {
   RowsLaunch launch;
-  launch.type = typed_->type();
+  launch.type = sample_type_;
   launch.samples = device_input_.get();
   launch.stretches = portion.piece_count;
   launch.payloads = device_input_.get<const PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
@@ -334,19 +330,19 @@ absl::Status Lane::EnqueueTypedRows(const Portion& portion, const AnyTypedBins& 
     launch.longest = std::max(launch.longest, pieces_[portion.first_piece + i].bytes);
   }
   launch.longest /= SampleBytes(launch.type);
-  const uint64_t bin_count = BinCount(bins), first = portion.first_piece;
-  launch.counts = device_rows_.get<uint32_t>() + first * bin_count;
+  const uint64_t first = portion.first_piece;
+  launch.counts = device_rows_.get<uint32_t>() + first * bin_count_;
   launch.outside =
-      device_rows_.get<uint32_t>() + pieces_.size() * bin_count + first * internal::kOutsideSlots;
+      device_rows_.get<uint32_t>() + pieces_.size() * bin_count_ + first * internal::kOutsideSlots;
   launch.device = &options_.device;
   launch.stream = stream_.get();
-  return EnqueueRows(launch, bins);
+  return EnqueueRows(launch, bins_);
 }
 
 // Adds up the rows of pieces: of bytes, or of typed samples, whose outsides lie behind all bins.
 void Lane::SumRows(const Batch& batch) const {
-  const uint64_t bins = typed_ == nullptr ? kByteValues : typed_->bin_count();
-  const uint64_t outsides = typed_ == nullptr ? 0U : internal::kOutsideSlots;
+  const uint64_t bins = kernel_ != nullptr ? kByteValues : bin_count_;
+  const uint64_t outsides = kernel_ != nullptr ? 0U : internal::kOutsideSlots;
   const uint32_t* row = rows_.host<uint32_t>();
   const uint32_t* outside = row + pieces_.size() * bins;
   for (const Piece& piece : pieces_) {
@@ -365,7 +361,7 @@ void Lane::SumRows(const Batch& batch) const {
 void Lane::CopyTypedRows(const Batch& batch) const {
   const uint64_t* row = rows_.host<uint64_t>();
   for (const BatchItem& item : batch.items) {
-    assert(item.counts.size() == internal::SlotCount(typed_->bin_count()));
+    assert(item.counts.size() == internal::SlotCount(bin_count_));
     std::copy(row, row + item.counts.size(), item.counts.begin());
     row += item.counts.size();
   }

@@ -66,33 +66,31 @@ absl::Status Lane::Load(std::span<const Fragment> payload, uint64_t at, uint64_t
   return absl::OkStatus();
 }
 
-absl::Status Lane::UsePlan(std::shared_ptr<const TypedPlan> plan) {
-  typed_ = std::move(plan);
-  sample_type_ = typed_->type();
-  bin_count_ = typed_->bin_count();
+absl::Span<const uint8_t> Lane::SetBins(const Plan& plan, bool with_tables) {
+  sample_type_ = plan.type();
+  bin_count_ = plan.bin_count();
+  typed_ = nullptr;
+  const internal::EdgeRule& rule = plan.binning().edge_rule();
+  const EvenEdges edges = {
+      .lower = rule.lower, .upper = rule.upper, .step = rule.step, .bins = rule.bins};
+  const bool even = plan.binning().has_edges() && rule.listed == nullptr && rule.slack == 0;
+  if (even && !with_tables && EvenBinsFit(sample_type_, bin_count_, options_.device) &&
+      AreDistinct(edges)) {
+    bins_ = MakeEvenBins(sample_type_, edges);
+    return {};
+  }
+  typed_ = TypedPlan::Of(plan);
   bins_ = typed_->BinsAt(device_input_.get());
-  const absl::Span<const uint8_t> tables = typed_->tables();
+  return typed_->tables();
+}
+
+absl::Status Lane::UsePlan(const Plan& plan, bool with_tables) {
+  const absl::Span<const uint8_t> tables = SetBins(plan, with_tables);
   if (tables.empty()) return absl::OkStatus();
   std::memcpy(input_.host(), tables.data(), tables.size());
   return ToStatus(cudaMemcpyAsync(device_input_.get(), input_.host(), tables.size(),
                                   cudaMemcpyHostToDevice, stream_.get()),
                   "cudaMemcpyAsync");
-}
-
-bool Lane::UseEvenBins(const Plan& plan) {
-  if (plan.counts_values() || !plan.binning().has_edges()) return false;
-  const internal::EdgeRule& rule = plan.binning().edge_rule();
-  const EvenEdges edges = {
-      .lower = rule.lower, .upper = rule.upper, .step = rule.step, .bins = rule.bins};
-  if (rule.listed != nullptr || rule.slack > 0 ||
-      !EvenBinsFit(plan.type(), rule.bins, options_.device) || !AreDistinct(edges)) {
-    return false;
-  }
-  typed_ = nullptr;
-  sample_type_ = plan.type();
-  bin_count_ = rule.bins;
-  bins_ = MakeEvenBins(sample_type_, edges);
-  return true;
 }
 
 absl::Status Lane::BeginStep() {
@@ -132,14 +130,13 @@ absl::Status Lane::BeginCount(bool first) {
   if (first) {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, bytes, stream_.get()));
   }
-  HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedCount(sample_type_, bins_, PartAt(), part_bytes_, 0));
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedCount(PartAt(), part_bytes_, 0));
   return EndQueueing(bytes);
 }
 
 absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
                              absl::Span<const uint64_t> begins) {
-  const absl::Span<const uint32_t> slot_of_byte = typed_->slot_of_byte();
-  const bool bytes = !slot_of_byte.empty();
+  const bool bytes = SampleBytes(sample_type_) == 1;
   const uint64_t table_at = BeginsAt(options_.device);
   const auto send = [&](const auto& numbers) {  // which are not both needed
     const uint64_t size = numbers.size() * sizeof(numbers[0]);
@@ -151,7 +148,7 @@ absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
   if (!begins.empty()) {
     HISTOGRAM_RETURN_IF_ERROR(send(begins));
   } else if (bytes) {
-    HISTOGRAM_RETURN_IF_ERROR(send(slot_of_byte));
+    HISTOGRAM_RETURN_IF_ERROR(send(typed_->slot_of_byte()));
   }
   HISTOGRAM_RETURN_IF_ERROR(BeginStep());
   step_rows_ = launch.stretches * launch.channels;
@@ -164,7 +161,7 @@ absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
   launch.stream = stream_.get();
   HISTOGRAM_RETURN_IF_ERROR(
       EnqueueQuickestRows(launch, bins_, bytes ? device_input_.get<uint32_t>(table_at) : nullptr,
-                          typed_->bin_for_each_byte(), nullptr));
+                          bytes && typed_->bin_for_each_byte(), nullptr));
   return EndQueueing(step_rows_ * internal::SlotCount(bin_count_) * sizeof(uint32_t));
 }
 
