@@ -27,6 +27,9 @@ class TypedCaller(Calls):
             even.bin_count, even.lower, even.upper = bins, lower, upper
             return numpy.linspace(lower, upper, bins + 1)
         edges = numpy.unique(self.random.normal(0, 50, int(self.random.integers(2, 400))))
+        if kind[0] in "ui" and self.random.integers(2):  # the type's greatest sample is alone in its bin
+            most = 2.0 ** (8 * ITEM_BYTES[TYPES.index(kind)] - (kind[0] == "i")) - 1
+            edges = numpy.concatenate([edges[edges < most], [most, 2 * most]])
         spec.binning.edges.edges.extend(edges)
         return edges
 
