@@ -84,7 +84,6 @@ Json ReportsToJson(const std::vector<Report>& reports) {
            {"ignored", histogram.ignored()},
            {"nan", histogram.nan()}});
     }
-    if (!report.incomplete.ok()) json["incomplete"] = SafeText(report.incomplete.message());
     if (histogram.has_statistics()) json["statistics"] = StatisticsToJson(report);
     json["receipt"] = ReceiptToJson(report);
     histograms.push_back(std::move(json));

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -118,6 +119,7 @@ constexpr char kServerGroup[] = "Server";
 
 struct Options {
   ServerOptions server;
+  std::optional<double> timeout_s;
   ComputeOptions compute;  // of count and compute
   ImageOptions image;
   OutputOptions describe;
@@ -127,12 +129,12 @@ struct Options {
   std::string help_about;
 };
 
-void AddServerOptions(CLI::App& app, ServerOptions& options) {
+void AddServerOptions(CLI::App& app, ServerOptions& options, std::optional<double>& timeout_s) {
   const auto add = [&app](const char* name, auto& value, const char* type, const char* what) {
     return AddValue(app, name, value, type, what)->group(kServerGroup);
   };
   add("--server", options.server, "ADDRESS", "HOST:PORT or unix:PATH")->envname("HISTSVC_SERVER");
-  add("--timeout", options.timeout_s, "SECONDS",
+  add("--timeout", timeout_s, "SECONDS",
       "Give up after SECONDS, with a server or without (default: no limit)")
       ->transform(Number(/*zero_too=*/false));
   CLI::Option* const tls =
@@ -349,7 +351,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
-  AddServerOptions(app, options.server);
+  AddServerOptions(app, options.server, options.timeout_s);
   AddCompute(app, "count", "Count files or standard input, here or by --server", kCountFooter,
              options.compute);
   AddCompute(app, "compute", "Count files or standard input by a server", kComputeFooter,
@@ -376,7 +378,9 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     return UsageError(env, wrong);
   }
   env.command = HelpFor(app, "");
-  env.deadline = DeadlineOf(options.server);
+  std::optional<Timeout> timeout;
+  if (options.timeout_s.has_value()) timeout.emplace(env, *options.timeout_s);
+  const Waiting waiting(options.server.in_process ? "" : "the server at " + options.server.server);
   try {
     if (app.got_subcommand("count") || app.got_subcommand("compute")) {
       return RunCompute(options.compute, options.server, env);

@@ -62,6 +62,12 @@ int main(int argc, char** argv) {
   // A reader that has seen enough (head, a pager) ends the program without a word, as it does
   // cat's.
   std::signal(SIGPIPE, SIG_DFL);
+  // A file that becomes shorter while it is mapped: what was there is gone.
+  std::signal(SIGBUS, [](int) {
+    constexpr std::string_view kCut = "histogram: a file was cut off while it was read\n";
+    (void)!write(STDERR_FILENO, kCut.data(), kCut.size());
+    _exit(histogram::cli::kFailure);
+  });
   // A file that grows beyond the process's limit is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   // An empty variable counts as not set. gRPC would end the process for it.

@@ -234,14 +234,6 @@ TEST_F(Cli, EachFailureIsOneClearLine) {
   }
 }
 
-TEST_F(Cli, ATimeoutIsKept) {
-  const FakeServer server({.hang = true});
-  const std::string file = TestFile("in", "abc");
-  EXPECT_EQ(Run(server, {"--timeout", "0.1", "compute", file}), 1);
-  ExpectOneErrorLine();
-  EXPECT_THAT(world_.err(), HasSubstr("within 0.1 s"));
-}
-
 TEST_F(Cli, AServerThatIsNotReady) {
   FakeServer server;
   server.SetServing("histogram.v1.HistogramService", false);

@@ -19,106 +19,56 @@
 namespace histogram::cli {
 namespace {
 
-constexpr size_t kTextBytes = size_t{1} << 20;
-constexpr size_t kLineBytesMax = size_t{64} << 20;
 constexpr size_t kBeginningBytes = 4096;  // to tell text from other files
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr absl::string_view kSeparators = ",\t;";  // of cells
 
-// Reads an input in blocks. The next block begins with what its user left of the last one.
-class Reader {
- public:
-  Reader(const Input& input, InputFile file, absl::Time deadline)
-      : input_(input), file_(std::move(file)), deadline_(deadline) {}
+// The text of an input.
+struct Text {
+  const std::string& name;
+  absl::string_view bytes;
 
-  // The next block; empty at the end.
-  absl::StatusOr<absl::string_view> Next() {
-    line_ += static_cast<uint64_t>(std::count(block_.begin(), block_.begin() + used_, '\n'));
-    block_.erase(0, static_cast<size_t>(used_));
-    used_ = 0;
-    if (ended_) return absl::string_view(block_);
-    const size_t before = block_.size();
-    if (before > kLineBytesMax) {
-      return Error(block_.data(),
-                   absl::StrCat("a line, a word or what quotes enclose is longer than ",
-                                FormatBytes(kLineBytesMax)));
-    }
-    block_.resize(before + kTextBytes);
-    const auto bytes =
-        ReadFully(*file_, absl::MakeSpan(block_).subspan(before), input_.name, deadline_);
-    if (!bytes.ok()) return bytes.status();
-    block_.resize(before + *bytes);
-    ended_ = *bytes < kTextBytes;
-    if (line_ > 0) return absl::string_view(block_);
-    line_ = 1;
-    if (absl::StartsWith(block_, "\xFF\xFE") || absl::StartsWith(block_, "\xFE\xFF")) {
-      return Error(block_.data(), "the text is UTF-16; make it UTF-8: iconv -f UTF-16 -t UTF-8");
-    }
-    if (absl::StartsWith(block_, "\x93NUMPY")) {
-      return Error(block_.data(), "a .npy file is no text; leave out --numbers and --column");
-    }
-    if (absl::StrContains(absl::string_view(block_).substr(0, kBeginningBytes), '\0')) {
-      return Error(block_.data(),
-                   "this is no text but binary, compressed or UTF-16; unpack or convert it before");
-    }
-    if (absl::StartsWith(block_, kByteOrderMark)) block_.erase(0, kByteOrderMark.size());
-    return absl::string_view(block_);
-  }
-
-  // Whether nothing follows the present block.
-  bool ended() const { return ended_; }
-  // The block's user has done with it up to `end`.
-  void Use(const char* end) { used_ = end - block_.data(); }
-
-  // Names the place of `at` in the present block: "FILE, line 3: ".
+  // Names the place of `at` in the text: "FILE, line 3: ".
   absl::Status Error(const char* at, absl::string_view message,
                      absl::StatusCode code = absl::StatusCode::kFailedPrecondition) const {
-    const auto line = line_ + static_cast<uint64_t>(std::count(block_.data(), at, '\n'));
-    return absl::Status(code, absl::StrCat(input_.name, ", line ", line, ": ", message));
+    const auto line = 1 + std::count(bytes.data(), at, '\n');
+    return absl::Status(code, absl::StrCat(name, ", line ", line, ": ", message));
   }
-
- private:
-  const Input& input_;
-  const InputFile file_;
-  const absl::Time deadline_;
-  std::string block_;
-  ptrdiff_t used_ = 0;
-  uint64_t line_ = 0;  // at the beginning of the block
-  bool ended_ = false;
 };
 
-absl::Status ReadWords(Reader& reader, Numbers& numbers) {
+absl::Status CheckBeginning(const std::string& name, absl::string_view beginning) {
+  const Text text = {name, beginning};
+  if (absl::StartsWith(beginning, "\xFF\xFE") || absl::StartsWith(beginning, "\xFE\xFF")) {
+    return text.Error(beginning.data(),
+                      "the text is UTF-16; make it UTF-8: iconv -f UTF-16 -t UTF-8");
+  }
+  if (absl::StartsWith(beginning, "\x93NUMPY")) {
+    return text.Error(beginning.data(), "a .npy file is no text; leave out --numbers and --column");
+  }
+  if (absl::StrContains(beginning.substr(0, kBeginningBytes), '\0')) {
+    return text.Error(beginning.data(),
+                      "this is no text but binary, compressed or UTF-16; unpack or convert it "
+                      "before");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadWords(const Text& text, Numbers& numbers) {
+  const char* const end = text.bytes.data() + text.bytes.size();
   bool first = true;
-  while (true) {
-    const absl::StatusOr<absl::string_view> block = reader.Next();
-    if (!block.ok()) return block.status();
-    if (block->empty()) return absl::OkStatus();
-    const char* at = block->data();
-    // The last word may go on in the next block. It ends in what was read last, if at all.
-    const auto last = block->rbegin() + static_cast<ptrdiff_t>(std::min(block->size(), kTextBytes));
-    const char* end = at + block->size();
-    if (!reader.ended()) {
-      const auto separator = std::find_if(block->rbegin(), last, Separates);
-      end = separator == last ? at : separator.base();
-    }
-    reader.Use(end);
-    while (true) {
-      while (at < end && Separates(*at)) ++at;
-      if (at == end) break;
-      const char* const begin = at;
-      at = numbers.AddShort(begin, end);
-      if (at == nullptr) {
-        at = std::find_if(begin, end, Separates);
-        const absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
-        if (!status.ok()) {
-          const bool header = first && absl::ascii_isalpha(static_cast<unsigned char>(*begin));
-          return reader.Error(
-              begin, absl::StrCat(status.message(),
-                                  header ? "; --column NAME counts what is below a header" : ""));
-        }
-      }
-      first = false;
-    }
+  for (const char* at = text.bytes.data();; first = false) {
+    while (at < end && Separates(*at)) ++at;
+    if (at == end) return absl::OkStatus();
+    const char* const begin = at;
+    at = numbers.AddShort(begin, end);
+    if (at != nullptr) continue;
+    at = std::find_if(begin, end, Separates);
+    const absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
+    if (status.ok()) continue;
+    const bool header = first && absl::ascii_isalpha(static_cast<unsigned char>(*begin));
+    return text.Error(begin,
+                      absl::StrCat(status.message(),
+                                   header ? "; --column NAME counts what is below a header" : ""));
   }
 }
 
@@ -220,71 +170,60 @@ absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
 }
 
 // Sets `number` to the column's name where that is a number.
-absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numbers,
+absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& numbers,
                         std::string& number) {
   std::optional<Header> header;
   Row row;
-  while (true) {
-    const absl::StatusOr<absl::string_view> block = reader.Next();
-    if (!block.ok()) return block.status();
-    if (block->empty()) {
-      return header.has_value() ? absl::OkStatus()
-                                : reader.Error(block->data(), "there is no header");
+  const char* const end = text.bytes.data() + text.bytes.size();
+  for (const char* at = text.bytes.data(); at < end; at = row.end + (row.end < end ? 1 : 0)) {
+    const char separator =
+        header.has_value() ? header->separator
+                           : SeparatorOf({at, static_cast<size_t>(std::find(at, end, '\n') - at)});
+    ReadRow(separator, at, end, row);
+    if (row.open) return text.Error(at, "a quote is not closed");
+    const absl::string_view line(at, static_cast<size_t>(row.end - at));
+    // Of a table's rows one of empty cells between tabs is no blank line.
+    if (absl::StripAsciiWhitespace(line).empty() &&
+        (!header.has_value() || row.cells.size() == 1)) {
+      continue;
     }
-    const char* at = block->data();
-    const char* const end = at + block->size();
-    while (at < end) {
-      const char* const begin = at;
-      const char separator =
-          header.has_value()
-              ? header->separator
-              : SeparatorOf({begin, static_cast<size_t>(std::find(begin, end, '\n') - begin)});
-      ReadRow(separator, begin, end, row);
-      if (row.end == end && !reader.ended()) break;
-      if (row.open) return reader.Error(begin, "a quote is not closed");
-      const absl::string_view text(begin, static_cast<size_t>(row.end - begin));
-      at = row.end + (row.end < end ? 1 : 0);
-      // Of a table's rows one of empty cells between tabs is no blank line.
-      if (absl::StripAsciiWhitespace(text).empty() &&
-          (!header.has_value() || row.cells.size() == 1)) {
-        continue;
+    if (!header.has_value()) {
+      // Lines of old Macs, of which this row holds all.
+      const size_t cr = line.find('\r');
+      if (cr < line.size() - 1 && line[cr + 1] != '\n') {
+        return text.Error(at, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
       }
-      if (!header.has_value()) {
-        // Lines of old Macs, of which this row holds all.
-        const size_t cr = text.find('\r');
-        if (cr < text.size() - 1 && text[cr + 1] != '\n') {
-          return reader.Error(begin, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
-        }
-        const absl::StatusOr<Header> found = ReadHeader(text, column);
-        if (!found.ok()) {
-          return reader.Error(begin, found.status().message(), found.status().code());
-        }
-        header = *found;
-        if (Numbers().Add(header->name).ok()) number = header->name;
-        continue;
-      }
-      if (absl::Status status = AddCell(*header, row, numbers); !status.ok()) {
-        return reader.Error(begin, status.message());
-      }
+      const absl::StatusOr<Header> found = ReadHeader(line, column);
+      if (!found.ok()) return text.Error(at, found.status().message(), found.status().code());
+      header = *found;
+      if (Numbers().Add(header->name).ok()) number = header->name;
+      continue;
     }
-    reader.Use(at);
+    if (absl::Status status = AddCell(*header, row, numbers); !status.ok()) {
+      return text.Error(at, status.message());
+    }
   }
+  return header.has_value() ? absl::OkStatus() : text.Error(end, "there is no header");
 }
 
 }  // namespace
 
-absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
-                         v1::Spec& spec) {
+absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, v1::Spec& spec) {
   std::vector<Numbers> all(inputs.size());
   bool real = false, beyond_i64 = false, negative = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto timed = TimeLook(inputs[i]);
-    absl::StatusOr<InputFile> file = OpenInput(inputs[i]);
-    if (!file.ok()) return file.status();
-    Reader reader(inputs[i], *std::move(file), deadline);
+    const absl::StatusOr<Source> source = Open(inputs[i]);
+    if (!source.ok()) return source.status();
+    std::string storage;
+    const auto bytes = ReadWhole(
+        inputs[i], *source, storage, UINT64_MAX, kBeginningBytes,
+        [&](absl::string_view beginning) { return CheckBeginning(inputs[i].name, beginning); });
+    if (!bytes.ok()) return bytes.status();
+    const Text text = {inputs[i].name, absl::StripPrefix(*bytes, kByteOrderMark)};
     absl::Status status = column.empty()
-                              ? ReadWords(reader, all[i])
-                              : ReadColumn(reader, column, all[i], inputs[i].header_number);
+                              ? ReadWords(text, all[i])
+                              : ReadColumn(text, column, all[i], inputs[i].header_number);
     if (!status.ok()) return status;
     real |= all[i].kind() == Numbers::Kind::kF64;
     beyond_i64 |= all[i].kind() == Numbers::Kind::kU64;

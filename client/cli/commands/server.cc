@@ -143,37 +143,10 @@ std::string RenderDescription(const v1::DescribeResponse& description, size_t co
 
 constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
 
-// Why the last operation of a socket failed. One that took too long fails with EAGAIN.
-absl::Status SocketError(const std::string& address) {
-  if (errno == EAGAIN) {
-    return absl::DeadlineExceededError(absl::StrCat("no answer from ", address, " in time"));
-  }
-  return absl::UnavailableError(absl::StrCat("no answer from ", address, ": ", strerror(errno)));
-}
-
-// All that comes until the other side closes, cut at kAnswerBytesMax.
-absl::StatusOr<std::string> Ask(const addrinfo& where, const std::string& request,
-                                const std::string& address, absl::Time deadline) {
-  const int file =
-      socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, where.ai_protocol);
-  if (file < 0) return SocketError(address);
-  const absl::Cleanup close_file = [file] { close(file); };
-  // Writing waits for the connection.
-  const bool begun = connect(file, where.ai_addr, where.ai_addrlen) == 0 || errno == EINPROGRESS;
-  if (!begun || !WriteFully(file, request, deadline)) return SocketError(address);
-  std::string text(kAnswerBytesMax, '\0');
-  const auto bytes = ReadFully(file, absl::MakeSpan(text), address, deadline);
-  if (!bytes.ok()) {
-    if (absl::IsDeadlineExceeded(bytes.status())) errno = EAGAIN;
-    return SocketError(address);
-  }
-  text.resize(*bytes);
-  return text;
-}
-
-// Asks the port for metrics at HOST:PORT whether the server is ready. It always speaks plain HTTP,
-// so the request needs no certificate and no token.
-absl::StatusOr<std::string> GetReadiness(const std::string& address, absl::Time deadline) {
+// Asks the port for metrics at HOST:PORT whether the server is ready: all that comes until the
+// other side closes, cut at kAnswerBytesMax. The port always speaks plain HTTP, so the request
+// needs no certificate and no token.
+absl::StatusOr<std::string> GetReadiness(const std::string& address) {
   if (absl::Status status = client::CheckAddress(address); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat("--http: ", status.message()));
   }
@@ -193,15 +166,21 @@ absl::StatusOr<std::string> GetReadiness(const std::string& address, absl::Time 
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   const std::string request =
       absl::StrCat("GET /readyz HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
-  absl::StatusOr<std::string> text = absl::UnavailableError("no address");
-  for (const addrinfo* each = found; each != nullptr && !text.ok(); each = each->ai_next) {
-    text = Ask(*each, request, address, deadline);
+  int file = -1;
+  const absl::Cleanup close_file = [&file] { close(file); };
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    close(file);
+    file = socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol);
+    if (connect(file, each->ai_addr, each->ai_addrlen) == 0) break;
+    if (each->ai_next == nullptr) return FileError("reach", address);
   }
-  return text;
+  if (!WriteFully(file, request)) return FileError("ask", address);
+  return ReadAll(file, address, kAnswerBytesMax);
 }
 
-int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<std::string> answer = GetReadiness(options.http, DeadlineOf(server));
+int RunHttpHealth(const HealthOptions& options, Environment& env) {
+  const Waiting waiting(options.http);
+  const absl::StatusOr<std::string> answer = GetReadiness(options.http);
   if (!answer.ok()) return Fail(env, answer.status().message());
   absl::string_view text = *answer;
   int status = 0;  // HTTP's: 200, 503, ...
@@ -222,7 +201,7 @@ int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Env
 int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env) {
   const auto client = Connect(server);
   if (!client.ok()) return Fail(env, Explain(client.status(), server));
-  const auto description = (*client)->Describe(CallOf(server));
+  const auto description = (*client)->Describe({});
   if (!description.ok()) return Fail(env, Explain(description.status(), server));
   return Emit(env, options.output,
               options.format == "json"
@@ -231,10 +210,10 @@ int RunDescribe(const OutputOptions& options, const ServerOptions& server, Envir
 }
 
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  if (!options.http.empty()) return RunHttpHealth(options, server, env);
+  if (!options.http.empty()) return RunHttpHealth(options, env);
   const auto client = Connect(server);
   if (!client.ok()) return Fail(env, Explain(client.status(), server));
-  const auto health = (*client)->Health(options.service, CallOf(server));
+  const auto health = (*client)->Health(options.service, {});
   if (absl::IsNotFound(health.status())) {
     return Fail(
         env, absl::StrCat("the server at ", server.server, " knows no service \"", options.service,
