@@ -96,20 +96,20 @@ Json DescriptionToJson(const v1::DescribeResponse& description) {
   json["backends"] = Json::array();
   for (const auto& backend : description.backends()) {
     json["backends"].push_back({{"name", SafeText(backend.name())},
-                                {"device", SafeText(backend.device())},
-                                {"uuid", SafeText(backend.uuid())},
                                 {"up", backend.up()},
                                 {"lanes", backend.lanes()},
                                 {"lane_bytes", backend.lane_bytes()},
                                 {"pinned_bytes", backend.pinned_bytes()},
-                                {"device_bytes", backend.device_bytes()}});
+                                {"device_bytes", backend.device_bytes()},
+                                {"uuid", SafeText(backend.uuid())},
+                                {"device", SafeText(backend.device())}});
   }
   json["kernels"] = Json::array();
   for (const auto& kernel : description.kernels()) {
     json["kernels"].push_back({{"name", SafeText(kernel.name())},
                                {"backend", SafeText(kernel.backend())},
-                               {"summary", SafeText(kernel.summary())},
-                               {"bin_count_max", kernel.bin_count_max()}});
+                               {"bin_count_max", kernel.bin_count_max()},
+                               {"summary", SafeText(kernel.summary())}});
   }
   json["choices"] = Json::array();
   for (const auto& choice : description.choices()) {
