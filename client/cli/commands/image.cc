@@ -128,7 +128,7 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
   if (absl::EndsWith(absl::AsciiStrToLower(path), ".pgm")) {
     return WriteFile(path, EncodePgm(image.width, image.height, values));
   }
-  const auto png = EncodeBlackWhitePng(image.width, image.height, values);
+  const auto png = EncodePng(image.width, image.height, values);
   if (!png.ok()) return png.status();
   return WriteFile(path, *png);
 }
