@@ -126,7 +126,6 @@ struct Options {
   HealthOptions health;
   BenchOptions bench;
   std::string shell = "bash";
-  std::string help_about;
 };
 
 void AddServerOptions(CLI::App& app, ServerOptions& options, std::optional<double>& timeout_s) {
@@ -281,9 +280,9 @@ void NameFiles(std::vector<std::string>& arguments) {
 }
 
 // Counting in this process needs no certificate and no token: a user who gives one means to name a
-// server. Help and completion are there whatever address the environment has.
+// server. The completion is there whatever address the environment has.
 void CheckServerOptions(const CLI::App& app, const Options& options) {
-  if (app.got_subcommand("help") || app.got_subcommand("completion")) return;
+  if (app.got_subcommand("completion")) return;
   if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
     const absl::string_view set = absl::NullSafeStringView(std::getenv("HISTSVC_SERVER"));
     throw CLI::ValidationError(options.server.server == set ? "HISTSVC_SERVER" : "--server",
@@ -325,12 +324,6 @@ class HelpFormatter final : public CLI::Formatter {
   }
 };
 
-std::string HelpAbout(const CLI::App& app, const std::string& command) {
-  const CLI::App* const about = command.empty() ? &app : app.get_subcommand(command);
-  const std::string name = app.get_name() + (command.empty() ? "" : " " + command);
-  return app.get_formatter()->make_help(about, name, CLI::AppFormatMode::Normal);
-}
-
 // The command whose help explains the error; empty: the program, as for its own options.
 std::string HelpFor(const CLI::App& app, const std::string& wrong) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
@@ -359,9 +352,6 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
-  const std::vector<std::string> commands = CommandNames(app);
-  AddChoice(*app.add_subcommand("help", "The same as --help"), "command", options.help_about,
-            commands, "The command (default: all)");
   try {
     ImplyCount(app, env.standard_input, arguments);
     NameFiles(arguments);
@@ -389,8 +379,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     if (app.got_subcommand("bench")) return RunBench(options.bench, options.server, env);
     if (app.got_subcommand("describe")) return RunDescribe(options.describe, options.server, env);
     if (app.got_subcommand("health")) return RunHealth(options.health, options.server, env);
-    env.out << (app.got_subcommand("help") ? HelpAbout(app, options.help_about)
-                                           : CompletionScript(app));
+    env.out << CompletionScript(app);
     return kSuccess;
   } catch (const std::bad_alloc&) {
     return Fail(env, "not enough memory");
