@@ -1,20 +1,27 @@
 #include "absl/strings/numbers.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
+#include <limits>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/commands/number_list.h"
-#include "client/cli/files.h"
-#include "client/cli/render/text.h"
+#include "forms/options.h"
 
 namespace histogram::cli {
 namespace {
@@ -22,6 +29,114 @@ namespace {
 constexpr size_t kBeginningBytes = 4096;  // to tell text from other files
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr absl::string_view kSeparators = ",\t;";  // of cells
+
+// Whether the character parts numbers.
+bool Separates(char c) { return c == ' ' || c == ',' || (c >= '\t' && c <= '\r'); }
+
+absl::StatusOr<double> RealOf(absl::string_view text) {
+  const absl::string_view digits = absl::StripPrefix(text, "+");
+  const char* const end = digits.data() + digits.size();
+  double value = 0;
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  if (error == std::errc::invalid_argument || stop != end || absl::StartsWith(text, "+-")) {
+    return absl::FailedPreconditionError(absl::StrCat(Quoted(text), " is not a number"));
+  }
+  if (error == std::errc::result_out_of_range) {
+    value = std::strtod(std::string(digits).c_str(), nullptr);  // below the least f64 is 0
+    if (std::isinf(value)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(Quoted(text), " is beyond the greatest f64, 1.7976931348623157e308"));
+    }
+  }
+  return value;
+}
+
+// The types that hold numbers, in the order in which they are tried.
+enum class Kind : uint8_t { kI64, kU64, kF64 };
+
+// The numbers of one input, as the bits of their type.
+class Numbers {
+ public:
+  // `other`: what is no integer, or none of the type of another.
+  Numbers(Kind kind, const std::string& other) : kind_(kind), needed_(kind), other_(other) {}
+
+  // Adds the number that is all of `text`; an empty one is a NaN. OUT_OF_RANGE: it is `needed`, as
+  // the message says. FAILED_PRECONDITION: it is no number, or none of any type that holds `other`.
+  absl::Status Add(absl::string_view text) {
+    const bool negative = absl::StartsWith(text, "-");
+    const absl::string_view digits = text.substr(negative || absl::StartsWith(text, "+") ? 1 : 0);
+    const char* const end = digits.data() + digits.size();
+    uint64_t magnitude = 0;
+    const auto [stop, error] = std::from_chars(digits.data(), end, magnitude);
+    bool whole = error == std::errc() && stop == end && (!negative || magnitude <= kLeastI64);
+    double value = negative ? -static_cast<double>(magnitude) : static_cast<double>(magnitude);
+    if (text.empty()) {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else if (!whole) {
+      const absl::StatusOr<double> real = RealOf(text);
+      if (!real.ok()) return real.status();
+      value = *real;
+      if (std::isfinite(value) && !IsHeld(digits, value)) {
+        whole = absl::SimpleAtoi(*IntegerOf(digits), &magnitude) &&
+                (!negative || magnitude <= kLeastI64);
+        if (!whole) {
+          return absl::FailedPreconditionError(
+              absl::StrCat("the integer ", Quoted(text), " is no f64, and beyond i64 and u64"));
+        }
+      }
+    }
+    if (kind_ == Kind::kF64) return AddReal(text, whole, magnitude, value);
+    const bool fits =
+        kind_ == Kind::kI64 ? magnitude < kLeastI64 || negative : !negative || magnitude == 0;
+    if (whole && fits) {
+      bits_.push_back(negative ? uint64_t{0} - magnitude : magnitude);
+      return absl::OkStatus();
+    }
+    needed_ = whole && kind_ == Kind::kI64 ? Kind::kU64 : Kind::kF64;
+    return absl::OutOfRangeError(text.empty() ? "an empty cell" : Quoted(text));
+  }
+  // Adds the number at the front of a text, up to a separator; returns where it stops. Null:
+  // nothing is added, Add knows more.
+  const char* AddFront(const char* at, const char* end) {
+    return kind_ == Kind::kF64 ? AddFrontAs<double>(at, end) : AddFrontAs<int64_t>(at, end);
+  }
+  Kind needed() const { return needed_; }
+  std::string Bytes() && {
+    std::string bytes(reinterpret_cast<const char*>(bits_.data()), bits_.size() * sizeof(uint64_t));
+    bits_ = {};
+    return bytes;
+  }
+
+ private:
+  static constexpr uint64_t kLeastI64 = uint64_t{1} << 63;
+
+  template <typename Number>
+  const char* AddFrontAs(const char* at, const char* end) {
+    Number number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    const bool known = error == std::errc() && (stop == end || Separates(*stop)) &&
+                       number < static_cast<Number>(int64_t{1} << 53) &&
+                       number > -static_cast<Number>(int64_t{1} << 53);
+    if (!known || (kind_ == Kind::kU64 && number < 0)) return nullptr;
+    bits_.push_back(std::bit_cast<uint64_t>(number));
+    return stop;
+  }
+
+  absl::Status AddReal(absl::string_view text, bool whole, uint64_t magnitude, double value) {
+    const double size = std::fabs(value);
+    if (whole && !(size < 0x1p64 && static_cast<uint64_t>(size) == magnitude)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the integer ", Shown(text), " is no f64, and ", other_, " is no integer of its type"));
+    }
+    bits_.push_back(std::bit_cast<uint64_t>(value));
+    return absl::OkStatus();
+  }
+
+  const Kind kind_;
+  Kind needed_;
+  const std::string& other_;
+  std::vector<uint64_t> bits_;
+};
 
 // The text of an input.
 struct Text {
@@ -60,11 +175,12 @@ absl::Status ReadWords(const Text& text, Numbers& numbers) {
     while (at < end && Separates(*at)) ++at;
     if (at == end) return absl::OkStatus();
     const char* const begin = at;
-    at = numbers.AddShort(begin, end);
+    at = numbers.AddFront(begin, end);
     if (at != nullptr) continue;
     at = std::find_if(begin, end, Separates);
     const absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
     if (status.ok()) continue;
+    if (absl::IsOutOfRange(status)) return status;
     const bool header = first && absl::ascii_isalpha(static_cast<unsigned char>(*begin));
     return text.Error(begin,
                       absl::StrCat(status.message(),
@@ -162,7 +278,7 @@ absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& colu
 
 absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
   const absl::string_view cell = header.index < row.cells.size() ? row.cells[header.index] : "";
-  absl::Status status = cell.empty() ? numbers.AddMissing() : numbers.Add(cell);
+  absl::Status status = numbers.Add(cell);
   const size_t cells = row.cells.size() - (row.cells.back().empty() ? 1 : 0);  // but an empty last
   if (!status.ok() || cells <= header.columns) return status;
   return absl::FailedPreconditionError(
@@ -196,11 +312,13 @@ absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& nu
       const absl::StatusOr<Header> found = ReadHeader(line, column);
       if (!found.ok()) return text.Error(at, found.status().message(), found.status().code());
       header = *found;
-      if (Numbers().Add(header->name).ok()) number = header->name;
+      if (!header->name.empty() && Numbers(Kind::kF64, "").Add(header->name).ok()) {
+        number = header->name;
+      }
       continue;
     }
     if (absl::Status status = AddCell(*header, row, numbers); !status.ok()) {
-      return text.Error(at, status.message());
+      return absl::IsOutOfRange(status) ? status : text.Error(at, status.message());
     }
   }
   return header.has_value() ? absl::OkStatus() : text.Error(end, "there is no header");
@@ -209,37 +327,43 @@ absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& nu
 }  // namespace
 
 absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, v1::Spec& spec) {
-  std::vector<Numbers> all(inputs.size());
-  bool real = false, beyond_i64 = false, negative = false;
+  std::vector<std::string> storages(inputs.size());
+  std::vector<Source> sources;
+  std::vector<Text> texts;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto timed = TimeLook(inputs[i]);
+    const std::string& name = inputs[i].name;
     const absl::StatusOr<Source> source = Open(inputs[i]);
     if (!source.ok()) return source.status();
-    std::string storage;
-    const auto bytes = ReadWhole(
-        inputs[i], *source, storage, UINT64_MAX, kBeginningBytes,
-        [&](absl::string_view beginning) { return CheckBeginning(inputs[i].name, beginning); });
+    sources.push_back(*source);
+    const auto bytes =
+        ReadWhole(inputs[i], *source, storages[i], UINT64_MAX, kBeginningBytes,
+                  [&](absl::string_view beginning) { return CheckBeginning(name, beginning); });
     if (!bytes.ok()) return bytes.status();
-    const Text text = {inputs[i].name, absl::StripPrefix(*bytes, kByteOrderMark)};
+    texts.push_back({name, absl::StripPrefix(*bytes, kByteOrderMark)});
+  }
+  // From the start again with another type where a number is none of the present one.
+  Kind kind = Kind::kI64;
+  std::string other;
+  for (size_t i = 0; i < inputs.size();) {
+    const auto timed = TimeLook(inputs[i]);
+    Numbers numbers(kind, other);
     absl::Status status = column.empty()
-                              ? ReadWords(text, all[i])
-                              : ReadColumn(text, column, all[i], inputs[i].header_number);
-    if (!status.ok()) return status;
-    real |= all[i].kind() == Numbers::Kind::kF64;
-    beyond_i64 |= all[i].kind() == Numbers::Kind::kU64;
-    negative |= all[i].has_negative();
-  }
-  real |= beyond_i64 && negative;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (absl::Status status = real ? all[i].ToReal("a number of another input") : absl::OkStatus();
-        !status.ok()) {
-      return absl::FailedPreconditionError(absl::StrCat(inputs[i].name, ": ", status.message()));
+                              ? ReadWords(texts[i], numbers)
+                              : ReadColumn(texts[i], column, numbers, inputs[i].header_number);
+    if (status.ok()) {
+      inputs[i++].bytes = std::move(numbers).Bytes();
+    } else if (absl::IsOutOfRange(status)) {
+      kind = numbers.needed();
+      other = std::string(status.message());
+      i = 0;
+    } else {
+      return status;
     }
-    inputs[i].bytes = std::move(all[i]).Bytes();
   }
-  spec.set_sample_type(real         ? v1::SAMPLE_TYPE_FLOAT64
-                       : beyond_i64 ? v1::SAMPLE_TYPE_UINT64
-                                    : v1::SAMPLE_TYPE_INT64);
+  spec.set_sample_type(kind == Kind::kF64   ? v1::SAMPLE_TYPE_FLOAT64
+                       : kind == Kind::kU64 ? v1::SAMPLE_TYPE_UINT64
+                                            : v1::SAMPLE_TYPE_INT64);
   return absl::OkStatus();
 }
 
