@@ -36,19 +36,15 @@ void OnTimeout(int /*signal*/) {
 
 }  // namespace
 
-Terminal DetectTerminal(int file) {
+size_t ColumnsOf(int file) {
   constexpr size_t kColumnsMin = 20;
-  Terminal terminal = {.interactive = isatty(file) == 1};
-  const char* const columns = std::getenv("COLUMNS");
-  size_t named = 0;
-  if (columns != nullptr && absl::SimpleAtoi(columns, &named) && named > 0) {
-    terminal.columns = std::max(named, kColumnsMin);
-  }
   winsize size = {};
-  if (terminal.interactive && ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    terminal.columns = std::max<size_t>(size.ws_col, kColumnsMin);
+  size_t columns = 80, named = 0;
+  if (absl::SimpleAtoi(absl::NullSafeStringView(std::getenv("COLUMNS")), &named) && named > 0) {
+    columns = named;
   }
-  return terminal;
+  if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) columns = size.ws_col;
+  return std::max(columns, kColumnsMin);
 }
 
 void Note(Environment& env, absl::string_view message) {
@@ -70,7 +66,7 @@ int UsageError(Environment& env, absl::string_view message) {
 
 int Emit(Environment& env, const std::string& output, const std::string& text) {
   if (output.empty()) {
-    env.out << text;  // the caller of all looks after its errors
+    env.out << text;
     return kSuccess;
   }
   if (absl::Status status = WriteFile(output, text); !status.ok()) {
@@ -80,7 +76,7 @@ int Emit(Environment& env, const std::string& output, const std::string& text) {
 }
 
 size_t OutputColumns(const Environment& env, const OutputOptions& output) {
-  return (output.output.empty() ? env.out_terminal : Terminal()).columns;
+  return output.output.empty() ? env.out_columns : 80;
 }
 
 Timeout::Timeout(const Environment& env, double seconds) {

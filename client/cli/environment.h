@@ -10,21 +10,15 @@
 
 namespace histogram::cli {
 
-struct Terminal {
-  bool interactive = false;
-  size_t columns = 80;
-};
-
-// The terminal of a file descriptor. Its columns are those that it has, else what COLUMNS says.
-Terminal DetectTerminal(int file);
+// The columns of a file descriptor's terminal; else what COLUMNS says, or 80.
+size_t ColumnsOf(int file);
 
 // The outside world. Owns nothing.
 struct Environment {
   int standard_input;
   std::ostream& out;
   std::ostream& err;
-  Terminal out_terminal;
-  Terminal err_terminal;
+  size_t out_columns = 80;
   std::string program = "histogram-client";  // the name that the user called
   std::string command = {};  // whose help a usage error names, set by Run; empty: the program's
 };

@@ -58,9 +58,7 @@ bool Measure(const LoadOptions& options, LoadTally& tally, LoadClock::time_point
   while (true) {
     const auto next = LoadClock::now() + std::chrono::seconds(1);
     if (SleepUntil(std::min(next, end), options.stop)) return true;
-    LoadResult so_far = tally.Collect();
-    so_far.seconds = SecondsSince(begin);
-    options.on_progress(so_far);
+    const LoadResult so_far = tally.Collect();
     const bool lost = so_far.unavailable > 0 && so_far.requests == answered;
     if (lost || LoadClock::now() >= end) return false;
     answered = so_far.requests;

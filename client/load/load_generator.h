@@ -129,8 +129,6 @@ struct LoadOptions {
   bool new_ranges = false;
   // Compares each reply's counts with the expected ones. false: notices failed calls only.
   bool verify = true;
-  // Called about once a second with the result so far, on the thread of RunLoad.
-  std::function<void(const LoadResult&)> on_progress;
   // Called often. If it returns true, the run begins nothing more and returns its result so far.
   std::function<bool()> stop;
 };
@@ -139,7 +137,7 @@ struct LoadOptions {
 // UNAVAILABLE and no answer has come for a second. Then it waits for the requests that it has
 // begun. UNAVAILABLE: no connection within 5 s. RESOURCE_EXHAUSTED: the system allows too few
 // threads or descriptors. INVALID_ARGUMENT: options that contradict each other. REQUIRES:
-// connections, in_flight and duration_s are > 0; the two functions are set; Client::Connect takes
+// connections, in_flight and duration_s are > 0; `stop` is set; Client::Connect takes
 // `server` and `connect`.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 

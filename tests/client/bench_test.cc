@@ -104,17 +104,6 @@ TEST_F(Bench, CtrlCWhileWarmingUp) {
   EXPECT_THAT(world_.err(), HasSubstr("nothing was measured"));
 }
 
-TEST_F(Bench, NoLineOfTheTerminalIsTooLong) {
-  const FakeServer server;
-  world_.env().err_terminal.interactive = true;
-  world_.env().err_terminal.columns = 80;
-  ASSERT_EQ(Run(server, {"--duration", "1.2"}), 0) << world_.err();
-  EXPECT_THAT(world_.out(), HasSubstr("1 connection, 8 in flight, "));
-  EXPECT_THAT(world_.err(), HasSubstr(" s  "));
-  EXPECT_THAT(world_.err(), HasSubstr("  max "));
-  EXPECT_THAT(world_.err(), Not(HasSubstr("…")));
-}
-
 TEST_F(Bench, SenselessNumbersAreUsageErrors) {
   const FakeServer server;
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {

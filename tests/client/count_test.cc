@@ -151,8 +151,7 @@ TEST_F(Count, AFileIsCountedAsFarAsItsRangeIsKnown) {
   spec.set_statistics(true);
   ASSERT_TRUE(FindRange(absl::MakeSpan(inputs), spec).ok());
   std::ofstream(file, std::ios::app) << "more";
-  Progress progress(world_.env().err, {});
-  const auto count = [&] { return (*CountInProcess(spec, inputs, progress))[0]; };
+  const auto count = [&] { return (*CountInProcess(spec, inputs))[0]; };
   ASSERT_TRUE(count().ok()) << count().status();
   EXPECT_EQ(count()->histogram.samples(), 3);
   EXPECT_EQ(count()->histogram.above(), 0);

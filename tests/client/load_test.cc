@@ -90,7 +90,6 @@ TEST(RunLoad, OnlyAWarmUpCanBeInterruptedBeforeTheMeasuredTime) {
   LoadOptions options;
   options.server = server.address();
   options.payload_bytes = 3;
-  options.on_progress = [](const LoadResult&) {};
   options.stop = [] { return true; };
   for (const double warm_up_s : {0.0, 1.0}) {
     options.warm_up_s = warm_up_s;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,7 +12,6 @@
 #include "client/cli/arguments.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/connection.h"
-#include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
 #include "client/load/load_generator.h"
 
@@ -37,17 +35,13 @@ code is 1.)";
 
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-std::string Percentiles(const LatencyRecorder& latency,
-                        std::initializer_list<std::pair<const char*, double>> quantiles) {
+std::string Percentiles(const LatencyRecorder& latency) {
   std::string text;
-  for (const auto& [name, quantile] : quantiles) {
+  for (const auto& [name, quantile] :
+       {std::pair("p50", 0.5), {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}}) {
     absl::StrAppend(&text, name, " ", FormatNanoseconds(latency.QuantileNs(quantile)), "  ");
   }
   return absl::StrCat(text, "max ", FormatNanoseconds(latency.max_ns()));
-}
-
-std::string AllPercentiles(const LatencyRecorder& latency) {
-  return Percentiles(latency, {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}});
 }
 
 std::string RenderErrors(const LoadResult& result) {
@@ -55,7 +49,7 @@ std::string RenderErrors(const LoadResult& result) {
   if (result.wrong > 0) absl::StrAppend(&text, ", ", FormatCount(result.wrong), " wrong answers");
   text += "\n";
   if (result.refusals.count() > 0) {
-    absl::StrAppend(&text, "refused  ", AllPercentiles(result.refusals), "\n");
+    absl::StrAppend(&text, "refused  ", Percentiles(result.refusals), "\n");
   }
   uint64_t others = result.errors;
   for (const auto& [message, count] : result.error_messages) {
@@ -93,7 +87,7 @@ std::string RenderText(const BenchOptions& options, const LoadResult& result, si
                   options.load.connections == 1 ? " connection, " : " connections, ", load,
                   absl::StrFormat(", %.1f s\n", result.seconds));
   if (result.latency.count() > 0) {
-    absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency), "\n");
+    absl::StrAppend(&text, "latency  ", Percentiles(result.latency), "\n");
   }
   absl::StrAppendFormat(&text, "client   %.2f CPU seconds\n", result.client_cpu_seconds);
   if (static_cast<double>(result.begun) + 1 <
@@ -149,16 +143,6 @@ std::string RenderJson(const BenchOptions& options, const LoadResult& result) {
       {"refused_p99_us", Microseconds(result.refusals.QuantileNs(0.99))},
       {"error_messages", result.error_messages}};
   return json.dump(2) + "\n";
-}
-
-std::string ProgressText(const LoadResult& progress) {
-  std::string line =
-      absl::StrFormat("%.0f s  %s requests", progress.seconds, FormatCount(progress.requests));
-  if (progress.latency.count() > 0) {
-    absl::StrAppend(&line, "  ", Percentiles(progress.latency, {{"p50", 0.5}, {"p99", 0.99}}));
-  }
-  if (progress.errors > 0) absl::StrAppend(&line, "  ", FormatCount(progress.errors), " errors");
-  return line;
 }
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -269,15 +253,8 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     std::signal(SIGINT, SIG_DFL);
   });
   const absl::Cleanup as_ever = [] { std::signal(SIGINT, SIG_DFL); };
-  StatusLine line(env.err, env.err_terminal);
-  load.stop = [&] {
-    if (interrupted != 0) line.Show("waiting for the answers under way; Ctrl-C: give up");
-    return interrupted != 0;
-  };
-  load.on_progress = [&](const LoadResult& progress) { line.Show(ProgressText(progress)); };
-  line.Show("warming up");
+  load.stop = [] { return interrupted != 0; };
   const absl::StatusOr<LoadResult> result = client::RunLoad(load);
-  line.Clear();
   if (absl::IsInvalidArgument(result.status())) {
     return UsageError(env, result.status().message());
   }

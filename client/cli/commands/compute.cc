@@ -184,7 +184,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     NoteNumbers(inputs, env);
   }
   NoteHeaders(inputs, env);
-  const auto results = CountInputs(server, *spec, inputs, env);
+  const auto results = CountInputs(server, *spec, inputs);
   if (!results.ok()) {
     const std::string error = ExplainCount(results.status(), server);
     return server.in_process ? UsageError(env, error) : Fail(env, error);

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/files.h"
-#include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
 #include "forms/options.h"
 
@@ -28,13 +27,10 @@ bool NeedsWhole(const v1::Spec& spec) {
 
 class ServerCounter {
  public:
-  ServerCounter(client::Client& client, const ServerOptions& server, const v1::Spec& spec,
-                std::vector<Input> inputs, Progress& progress)
+  ServerCounter(client::Client& client, const v1::Spec& spec, std::vector<Input> inputs)
       : client_(client),
-        server_(server),
         spec_(spec),
         inputs_(std::move(inputs)),
-        progress_(progress),
         sizes_(inputs_.size()),
         results_(inputs_.size(), absl::UnknownError("")) {}
 
@@ -76,15 +72,6 @@ class ServerCounter {
     limit_is_known_ = true;
   }
 
-  absl::StatusOr<std::string> Load(size_t i) {
-    const absl::StatusOr<Source> source = Open(inputs_[i]);
-    if (!source.ok()) return source.status();
-    std::string storage;
-    const auto bytes = ReadWhole(inputs_[i], *source, storage);
-    if (!bytes.ok()) return bytes.status();
-    return storage.empty() ? std::string(*bytes) : std::move(storage);
-  }
-
   template <typename Response>
   absl::StatusOr<Report> Checked(size_t i, const absl::StatusOr<Response>& response,
                                  absl::Time start) const {
@@ -103,13 +90,10 @@ class ServerCounter {
     const auto next = [&]() -> std::optional<client::Item> {
       while (at < which.size()) {
         const size_t i = which[at++];
-        absl::StatusOr<std::string> bytes = Load(i);
-        if (!bytes.ok()) {
-          results_[i] = bytes.status();
-          continue;
-        }
+        const absl::StatusOr<Source> source = Open(inputs_[i]);
         starts[i] = absl::Now();
-        return client::Item{i, spec_, *std::move(bytes)};
+        if (source.ok()) return client::Item{i, spec_, std::string(source->bytes)};
+        results_[i] = source.status();
       }
       return std::nullopt;
     };
@@ -152,19 +136,14 @@ class ServerCounter {
     };
     client::AccumulateOptions options;
     options.chunk_bytes = chunk_bytes_;
-    options.on_progress = [&](uint64_t bytes) { progress_.Update(bytes); };
-    progress_.Begin(input.name, sizes_[i]);
     const absl::Time start = absl::Now();
     const auto response = client_.Accumulate(spec_, reader, options);
-    progress_.Clear();
     return Checked(i, response, start);
   }
 
   client::Client& client_;
-  const ServerOptions& server_;
   const v1::Spec& spec_;
   std::vector<Input> inputs_;
-  Progress& progress_;
   std::vector<std::optional<uint64_t>> sizes_;
   std::vector<size_t> chunked_;
   std::vector<absl::StatusOr<Report>> results_;
@@ -175,15 +154,11 @@ class ServerCounter {
 
 }  // namespace
 
-Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs,
-                    Environment& env) {
-  Progress progress(env.err, env.err_terminal);
-  if (server.in_process) {
-    return CountInProcess(spec, inputs, progress);
-  }
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs) {
+  if (server.in_process) return CountInProcess(spec, inputs);
   const auto client = Connect(server);
   if (!client.ok()) return client.status();
-  return ServerCounter(**client, server, spec, std::move(inputs), progress).Run();
+  return ServerCounter(**client, spec, std::move(inputs)).Run();
 }
 
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {

@@ -22,7 +22,6 @@
 #include "absl/types/span.h"
 #include "client/cli/connection.h"
 #include "client/cli/environment.h"
-#include "client/cli/render/progress.h"
 #include "forms/report.h"
 
 namespace histogram::cli {
@@ -125,10 +124,9 @@ bool LooksLikeNumbers(absl::string_view beginning);
 // inputs is that of the connection or, in this process only, INVALID_ARGUMENT for a bad spec.
 using Results = absl::StatusOr<std::vector<absl::StatusOr<Report>>>;
 
-Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs,
-                    Environment& env);
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs);
 // Without a server, with the service's kernels and answers. Large files use all cores.
-Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, Progress& progress);
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs);
 
 // The error in one line, in terms of the command line.
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server);

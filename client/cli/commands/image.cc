@@ -171,13 +171,13 @@ v1::Spec SpecOf(const Image& image) {
 
 // `name`: of its file.
 absl::StatusOr<Picture> CountPicture(Image image, size_t grey, const std::string& name,
-                                     const ServerOptions& server, Environment& env) {
+                                     const ServerOptions& server) {
   std::vector<Input> inputs;
   for (Channel& channel : image.channels) {
     inputs.push_back({absl::StrCat(name, ": ", channel.name), "", std::move(channel.values)});
   }
   Picture picture = {std::move(image), {}, grey};
-  auto results = CountInputs(server, SpecOf(picture.image), std::move(inputs), env);
+  auto results = CountInputs(server, SpecOf(picture.image), std::move(inputs));
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
     if (!result.ok()) return result.status();
@@ -215,7 +215,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (colours) image->channels.push_back(GreyOf(*image));
   const size_t grey = colours ? image->channels.size() - 1 : 0;
   const Channel kept = options.binarize.empty() ? Channel() : image->channels[grey];
-  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), grey, name, server, env);
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), grey, name, server);
   if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), server));
   if (!options.binarize.empty()) {
     if (absl::Status status = Binarize(*picture, kept, options.binarize); !status.ok()) {

@@ -17,7 +17,6 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{256} << 10;   // counted while they are in the core's cache
 constexpr size_t kBlockBytesMax = size_t{8} << 20;  // of a stream
-constexpr size_t kSliceBytes = size_t{512} << 20;   // of a file, for each line of progress
 constexpr uint64_t kThreadBytesMin = uint64_t{4} << 20;  // less does not pay for another thread
 
 std::span<const std::byte> BytesOf(absl::string_view text) {
@@ -26,8 +25,8 @@ std::span<const std::byte> BytesOf(absl::string_view text) {
 
 class LocalCounter {
  public:
-  LocalCounter(const Input& input, const v1::Spec& spec, const Plan& plan, Progress& progress)
-      : input_(input), spec_(spec), plan_(plan), progress_(progress), tally_(plan) {}
+  LocalCounter(const Input& input, const v1::Spec& spec, const Plan& plan)
+      : input_(input), spec_(spec), plan_(plan), tally_(plan) {}
 
   absl::StatusOr<Report> Run() {
     const absl::Time begin = absl::Now();
@@ -35,7 +34,6 @@ class LocalCounter {
     if (!source.ok()) return source.status();
     const absl::Status status =
         source->stream == nullptr ? CountWhole(source->bytes) : CountStream(*source);
-    progress_.Clear();
     if (!status.ok()) return status;
     const Histogram histogram = tally_.Finish();
     Report report = {input_.name, spec_};
@@ -72,16 +70,11 @@ class LocalCounter {
     kernel_ += std::max(absl::Now() - start, absl::ZeroDuration());
     block_bytes_max_ = std::max(block_bytes_max_, block.size() / threads_);
     done_ += block.size();
-    progress_.Update(done_);
     return absl::OkStatus();
   }
 
   absl::Status CountWhole(absl::string_view bytes) {
     threads_ = std::min<uint64_t>(UsableCores(), 1 + bytes.size() / kThreadBytesMin);
-    progress_.Begin(input_.name, bytes.size());
-    for (; bytes.size() > kSliceBytes; bytes.remove_prefix(kSliceBytes)) {
-      (void)Add(bytes.substr(0, kSliceBytes));
-    }
     return Add(bytes);
   }
 
@@ -90,7 +83,6 @@ class LocalCounter {
     std::string buffer(std::clamp(size_t{64} * plan_.counter_count() / kBlockBytes * kBlockBytes,
                                   kBlockBytes, kBlockBytesMax),
                        '\0');
-    progress_.Begin(input_.name, std::nullopt);
     while (done_ < input_.limit) {
       const auto room = std::min<uint64_t>(buffer.size(), input_.limit - done_);
       const absl::StatusOr<size_t> bytes =
@@ -114,7 +106,6 @@ class LocalCounter {
   const Input& input_;
   const v1::Spec& spec_;
   const Plan& plan_;
-  Progress& progress_;
   Tally tally_;
   uint64_t done_ = 0;
   size_t threads_ = 1;
@@ -124,7 +115,7 @@ class LocalCounter {
 
 }  // namespace
 
-Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, Progress& progress) {
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs) {
   const SampleType type = TypeOf(spec);
   const Result<Binning> binning = BinningOf(spec.binning(), type);
   if (!binning.ok()) {
@@ -134,7 +125,7 @@ Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, P
   if (!plan.ok()) return absl::InvalidArgumentError(plan.error().message);
   std::vector<absl::StatusOr<Report>> results;
   for (const Input& input : inputs) {
-    results.push_back(LocalCounter(input, spec, *plan, progress).Run());
+    results.push_back(LocalCounter(input, spec, *plan).Run());
   }
   return results;
 }

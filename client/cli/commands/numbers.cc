@@ -190,14 +190,14 @@ absl::Status ReadWords(const Text& text, Numbers& numbers) {
 
 // A row of a table: its cells without quotes and blanks around them, and where it ends: at a line
 // end, or at the end of what was read, perhaps within quotes.
-struct Row {
+struct TableRow {
   std::vector<absl::string_view> cells;
   std::deque<std::string> unquoted;  // hold the cells with quotes
   const char* end = nullptr;
   bool open = false;
 };
 
-void ReadRow(char separator, const char* at, const char* end, Row& row) {
+void ReadRow(char separator, const char* at, const char* end, TableRow& row) {
   row.cells.clear();
   row.unquoted.clear();
   while (true) {
@@ -250,7 +250,7 @@ struct Header {
 absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& column) {
   Header header;
   header.separator = SeparatorOf(row);
-  Row cells;
+  TableRow cells;
   ReadRow(header.separator, row.data(), row.data() + row.size(), cells);
   const std::vector<absl::string_view>& names = cells.cells;
   header.columns = names.size();
@@ -276,7 +276,7 @@ absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& colu
       names.size() == 1 ? " column: " : " columns: ", known, names.size() > 10 ? ", ..." : ""));
 }
 
-absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
+absl::Status AddCell(const Header& header, const TableRow& row, Numbers& numbers) {
   const absl::string_view cell = header.index < row.cells.size() ? row.cells[header.index] : "";
   absl::Status status = numbers.Add(cell);
   const size_t cells = row.cells.size() - (row.cells.back().empty() ? 1 : 0);  // but an empty last
@@ -289,7 +289,7 @@ absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
 absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& numbers,
                         std::string& number) {
   std::optional<Header> header;
-  Row row;
+  TableRow row;
   const char* const end = text.bytes.data() + text.bytes.size();
   for (const char* at = text.bytes.data(); at < end; at = row.end + (row.end < end ? 1 : 0)) {
     const char separator =
