@@ -58,7 +58,7 @@ Json ReceiptToJson(const Report& report) {
           {"batch_payloads", receipt.batch_payloads()}, {"queue_ns", receipt.queue_ns()},
           {"gather_ns", receipt.gather_ns()},           {"transfer_ns", receipt.transfer_ns()},
           {"kernel_ns", receipt.kernel_ns()},           {"total_ns", receipt.total_ns()},
-          {"round_trip_ns", report.round_trip_ns},      {"in_process", report.threads > 0}};
+          {"round_trip_ns", report.round_trip_ns},      {"in_process", report.in_process}};
 }
 
 }  // namespace

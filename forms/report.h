@@ -28,7 +28,7 @@ struct Report {
   v1::Histogram histogram = {};
   v1::Receipt receipt = {};
   uint64_t round_trip_ns = 0;  // until the answer came
-  size_t threads = 0;          // that counted in this process; 0: a server counted
+  bool in_process = false;     // this process counted, and no server
   v1::RowAnswers rows = {};    // with spec.rows
 };
 

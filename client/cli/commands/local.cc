@@ -1,7 +1,6 @@
 #include <histogram/sample_statistics.h>
 #include <histogram/tally.h>
 #include <histogram/typed.h>
-#include <histogram/usable_cores.h>
 
 #include <algorithm>
 #include <span>
@@ -17,7 +16,6 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{256} << 10;   // counted while they are in the core's cache
 constexpr size_t kBlockBytesMax = size_t{8} << 20;  // of a stream
-constexpr uint64_t kThreadBytesMin = uint64_t{4} << 20;  // less does not pay for another thread
 
 std::span<const std::byte> BytesOf(absl::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -32,8 +30,9 @@ class LocalCounter {
     const absl::Time begin = absl::Now();
     const absl::StatusOr<Source> source = Open(input_);
     if (!source.ok()) return source.status();
-    const absl::Status status =
-        source->stream == nullptr ? CountWhole(source->bytes) : CountStream(*source);
+    const absl::Status status = source->stream == nullptr
+                                    ? Add(source->bytes, /*threads=*/0)  // as many as pay
+                                    : CountStream(*source);
     if (!status.ok()) return status;
     const Histogram histogram = tally_.Finish();
     Report report = {input_.name, spec_};
@@ -54,28 +53,23 @@ class LocalCounter {
     report.receipt.set_batch_payloads(1);
     report.receipt.set_kernel_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(kernel_)));
     report.receipt.set_total_ns(report.round_trip_ns);
-    report.threads = threads_;
+    report.in_process = true;
     return report;
   }
 
  private:
-  absl::Status Add(absl::string_view block) {
+  absl::Status Add(absl::string_view block, uint32_t threads) {
     if (const size_t size = SampleBytes(plan_.type()); block.size() % size != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat(input_.name, " ends within a sample: ", std::string(NameOf(plan_.type())),
                        " samples take ", size, " bytes each"));
     }
     const absl::Time start = absl::Now();
-    tally_.Add(BytesOf(block), static_cast<uint32_t>(threads_));
+    tally_.Add(BytesOf(block), threads);
     kernel_ += std::max(absl::Now() - start, absl::ZeroDuration());
-    block_bytes_max_ = std::max(block_bytes_max_, block.size() / threads_);
+    block_bytes_max_ = std::max(block_bytes_max_, block.size());
     done_ += block.size();
     return absl::OkStatus();
-  }
-
-  absl::Status CountWhole(absl::string_view bytes) {
-    threads_ = std::min<uint64_t>(UsableCores(), 1 + bytes.size() / kThreadBytesMin);
-    return Add(bytes);
   }
 
   absl::Status CountStream(const Source& source) {
@@ -88,7 +82,7 @@ class LocalCounter {
       const absl::StatusOr<size_t> bytes =
           ReadNext(input_, source, absl::MakeSpan(buffer).first(room), done_);
       if (!bytes.ok()) return bytes.status();
-      if (absl::Status status = Add({buffer.data(), *bytes}); !status.ok()) return status;
+      if (absl::Status status = Add({buffer.data(), *bytes}, 1); !status.ok()) return status;
       // The end: asked for a second time a terminal would wait for the next key.
       if (*bytes < room) return input_.limited() ? CutOff(input_) : absl::OkStatus();
     }
@@ -108,7 +102,6 @@ class LocalCounter {
   const Plan& plan_;
   Tally tally_;
   uint64_t done_ = 0;
-  size_t threads_ = 1;
   size_t block_bytes_max_ = 0;
   absl::Duration kernel_;
 };
