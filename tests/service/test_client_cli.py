@@ -274,18 +274,19 @@ def test_what_follows_two_dashes_are_files(histogram, tmp_path):
 
 
 def test_a_typed_input_ends_with_one_control_d(client_bin, server):
-    for arguments in (("count", "-"), ("--server", server.address, "compute", "-")):
+    for arguments, said in ((("count", "-"), b"6 bytes"), (("count", "--numbers", "-"), b"2 i64 samples"),
+                            (("--server", server.address, "compute", "-"), b"6 bytes")):
         typing, terminal = pty.openpty()
         with subprocess.Popen([client_bin, *arguments], stdin=terminal, stdout=subprocess.PIPE,
                               env=clean_environment()) as process:
             os.close(terminal)
-            os.write(typing, b"hello\n\x04")
+            os.write(typing, b"12 34\n\x04")
             try:
                 output, _ = process.communicate(timeout=60)  # nothing more is typed
             finally:
                 process.kill()
         os.close(typing)
-        assert b"6 bytes" in output, arguments
+        assert said in output, arguments
 
 
 def test_without_a_file_at_a_terminal(client_bin):

@@ -90,6 +90,7 @@ absl::StatusOr<absl::string_view> ReadWhole(
     if (!more.ok()) return more.status();
     storage = storage.empty() ? *std::move(more) : storage + *more;
     if (absl::Status s = check ? check(storage) : absl::OkStatus(); !s.ok()) return s;
+    if (storage.size() < until) break;  // asked a second time a terminal would wait for a key
   }
   if (input.limited() && storage.size() < most) return CutOff(input);
   storage.resize(std::min<uint64_t>(storage.size(), most));
