@@ -12,7 +12,6 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/text.h"

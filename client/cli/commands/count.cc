@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cli/files.h"
 #include "client/cli/render/text.h"
 #include "forms/options.h"
 

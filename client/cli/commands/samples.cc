@@ -15,8 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/files.h"
-#include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
 #include "forms/options.h"
 
