@@ -58,7 +58,7 @@ Json ReceiptToJson(const Report& report) {
           {"batch_payloads", receipt.batch_payloads()}, {"queue_ns", receipt.queue_ns()},
           {"gather_ns", receipt.gather_ns()},           {"transfer_ns", receipt.transfer_ns()},
           {"kernel_ns", receipt.kernel_ns()},           {"total_ns", receipt.total_ns()},
-          {"round_trip_ns", report.round_trip_ns},      {"in_process", report.threads > 0}};
+          {"round_trip_ns", report.round_trip_ns},      {"in_process", report.in_process}};
 }
 
 }  // namespace
@@ -84,7 +84,6 @@ Json ReportsToJson(const std::vector<Report>& reports) {
            {"ignored", histogram.ignored()},
            {"nan", histogram.nan()}});
     }
-    if (!report.incomplete.ok()) json["incomplete"] = SafeText(report.incomplete.message());
     if (histogram.has_statistics()) json["statistics"] = StatisticsToJson(report);
     json["receipt"] = ReceiptToJson(report);
     histograms.push_back(std::move(json));
@@ -97,20 +96,20 @@ Json DescriptionToJson(const v1::DescribeResponse& description) {
   json["backends"] = Json::array();
   for (const auto& backend : description.backends()) {
     json["backends"].push_back({{"name", SafeText(backend.name())},
-                                {"device", SafeText(backend.device())},
-                                {"uuid", SafeText(backend.uuid())},
                                 {"up", backend.up()},
                                 {"lanes", backend.lanes()},
                                 {"lane_bytes", backend.lane_bytes()},
                                 {"pinned_bytes", backend.pinned_bytes()},
-                                {"device_bytes", backend.device_bytes()}});
+                                {"device_bytes", backend.device_bytes()},
+                                {"uuid", SafeText(backend.uuid())},
+                                {"device", SafeText(backend.device())}});
   }
   json["kernels"] = Json::array();
   for (const auto& kernel : description.kernels()) {
     json["kernels"].push_back({{"name", SafeText(kernel.name())},
                                {"backend", SafeText(kernel.backend())},
-                               {"summary", SafeText(kernel.summary())},
-                               {"bin_count_max", kernel.bin_count_max()}});
+                               {"bin_count_max", kernel.bin_count_max()},
+                               {"summary", SafeText(kernel.summary())}});
   }
   json["choices"] = Json::array();
   for (const auto& choice : description.choices()) {

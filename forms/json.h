@@ -14,11 +14,9 @@ inline constexpr char kSchema[] = "histogram/v1";
 
 // {"schema": ..., "histograms": [{"source", "sample_type", "binning", "edges", "last_edge_closed",
 // "counts", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
-// With rows "rows" has the counts, and all else that the API's RowAnswers has, as columns. An
-// "incomplete" says why the rest of the input was not counted.
-// The receipt's "in_process" is true if this process counted rather than a server. Then kernel_ns
-// is the average over the threads that counted; total_ns and round_trip_ns add up what looking at
-// the input, counting it, and its statistics took.
+// With rows "rows" has the counts, and all else that the API's RowAnswers has, as columns.
+// The receipt's "in_process" is true if this process counted rather than a server. Then total_ns
+// and round_trip_ns add up what looking at the input, counting it, and its statistics took.
 nlohmann::ordered_json ReportsToJson(const std::vector<Report>& reports);
 
 nlohmann::ordered_json DescriptionToJson(const v1::DescribeResponse& description);

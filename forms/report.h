@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "forms/binning.h"
 #include "histogram/v1/histogram.pb.h"
@@ -28,10 +27,9 @@ struct Report {
   v1::Spec spec = {};
   v1::Histogram histogram = {};
   v1::Receipt receipt = {};
-  uint64_t round_trip_ns = 0;    // until the answer came
-  size_t threads = 0;            // that counted in this process; 0: a server counted
-  absl::Status incomplete = {};  // why the rest of the input was not counted; OK: all of it was
-  v1::RowAnswers rows = {};      // with spec.rows
+  uint64_t round_trip_ns = 0;  // until the answer came
+  bool in_process = false;     // this process counted, and no server
+  v1::RowAnswers rows = {};    // with spec.rows
 };
 
 // What was counted, as the parts of an answer.

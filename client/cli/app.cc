@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -118,21 +119,21 @@ constexpr char kServerGroup[] = "Server";
 
 struct Options {
   ServerOptions server;
+  std::optional<double> timeout_s;
   ComputeOptions compute;  // of count and compute
   ImageOptions image;
   OutputOptions describe;
   HealthOptions health;
   BenchOptions bench;
   std::string shell = "bash";
-  std::string help_about;
 };
 
-void AddServerOptions(CLI::App& app, ServerOptions& options) {
+void AddServerOptions(CLI::App& app, ServerOptions& options, std::optional<double>& timeout_s) {
   const auto add = [&app](const char* name, auto& value, const char* type, const char* what) {
     return AddValue(app, name, value, type, what)->group(kServerGroup);
   };
   add("--server", options.server, "ADDRESS", "HOST:PORT or unix:PATH")->envname("HISTSVC_SERVER");
-  add("--timeout", options.timeout_s, "SECONDS",
+  add("--timeout", timeout_s, "SECONDS",
       "Give up after SECONDS, with a server or without (default: no limit)")
       ->transform(Number(/*zero_too=*/false));
   CLI::Option* const tls =
@@ -279,9 +280,9 @@ void NameFiles(std::vector<std::string>& arguments) {
 }
 
 // Counting in this process needs no certificate and no token: a user who gives one means to name a
-// server. Help and completion are there whatever address the environment has.
+// server. The completion is there whatever address the environment has.
 void CheckServerOptions(const CLI::App& app, const Options& options) {
-  if (app.got_subcommand("help") || app.got_subcommand("completion")) return;
+  if (app.got_subcommand("completion")) return;
   if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
     const absl::string_view set = absl::NullSafeStringView(std::getenv("HISTSVC_SERVER"));
     throw CLI::ValidationError(options.server.server == set ? "HISTSVC_SERVER" : "--server",
@@ -323,12 +324,6 @@ class HelpFormatter final : public CLI::Formatter {
   }
 };
 
-std::string HelpAbout(const CLI::App& app, const std::string& command) {
-  const CLI::App* const about = command.empty() ? &app : app.get_subcommand(command);
-  const std::string name = app.get_name() + (command.empty() ? "" : " " + command);
-  return app.get_formatter()->make_help(about, name, CLI::AppFormatMode::Normal);
-}
-
 // The command whose help explains the error; empty: the program, as for its own options.
 std::string HelpFor(const CLI::App& app, const std::string& wrong) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
@@ -349,7 +344,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
-  AddServerOptions(app, options.server);
+  AddServerOptions(app, options.server, options.timeout_s);
   AddCompute(app, "count", "Count files or standard input, here or by --server", kCountFooter,
              options.compute);
   AddCompute(app, "compute", "Count files or standard input by a server", kComputeFooter,
@@ -357,9 +352,6 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
-  const std::vector<std::string> commands = CommandNames(app);
-  AddChoice(*app.add_subcommand("help", "The same as --help"), "command", options.help_about,
-            commands, "The command (default: all)");
   try {
     ImplyCount(app, env.standard_input, arguments);
     NameFiles(arguments);
@@ -376,7 +368,9 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     return UsageError(env, wrong);
   }
   env.command = HelpFor(app, "");
-  env.deadline = DeadlineOf(options.server);
+  std::optional<Timeout> timeout;
+  if (options.timeout_s.has_value()) timeout.emplace(env, *options.timeout_s);
+  const Waiting waiting(options.server.in_process ? "" : "the server at " + options.server.server);
   try {
     if (app.got_subcommand("count") || app.got_subcommand("compute")) {
       return RunCompute(options.compute, options.server, env);
@@ -385,8 +379,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     if (app.got_subcommand("bench")) return RunBench(options.bench, options.server, env);
     if (app.got_subcommand("describe")) return RunDescribe(options.describe, options.server, env);
     if (app.got_subcommand("health")) return RunHealth(options.health, options.server, env);
-    env.out << (app.got_subcommand("help") ? HelpAbout(app, options.help_about)
-                                           : CompletionScript(app));
+    env.out << CompletionScript(app);
     return kSuccess;
   } catch (const std::bad_alloc&) {
     return Fail(env, "not enough memory");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -17,60 +16,22 @@ namespace {
 
 constexpr char kEmpty[] = "must not be empty";
 
-std::string DidYouMean(const std::string& nearest) {
-  return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
-}
-
-// How many letters must be added, taken away, changed, or swapped with their neighbour.
-size_t Distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  std::iota(d[0].begin(), d[0].end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return d[a.size()][b.size()];
-}
-
-std::vector<std::string> OptionNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
 std::string WrongCommand(const CLI::App& app, const std::string& word) {
   // A shell hands a pattern on as it is where no file matches it.
   if (word.find_first_of("*?[") != std::string::npos) return "no file matches " + word;
-  const std::vector<std::string> names = CommandNames(app);
-  const std::string nearest = Nearest(word, names);
-  return absl::StrCat(
-      "no file or command is named \"", word, "\"",
-      nearest.empty() ? "; the commands are " + absl::StrJoin(names, ", ") : DidYouMean(nearest));
+  return absl::StrCat("no file or command is named \"", word, "\"; the commands are ",
+                      absl::StrJoin(CommandNames(app), ", "));
 }
 
 std::string WrongOption(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::vector<CLI::App*> named = app.get_subcommands();
-  const CLI::App* const command = named.empty() ? nullptr : named.front();
-  std::vector<std::string> names = OptionNames(app);
-  // Without a command the options are those of count.
-  const std::vector<std::string> more =
-      OptionNames(command != nullptr ? *command : *app.get_subcommand("count"));
-  names.insert(names.end(), more.begin(), more.end());
-  const std::string nearest = Nearest(name, names);
-  if (nearest == name && command != nullptr) {
-    return absl::StrCat("write ", name, " after ", command->get_name(), ", whose option it is");
+  if (named.empty()) return "there is no option " + name;
+  const std::string command = named.front()->get_name();
+  if (named.front()->get_option_no_throw(name) == nullptr) {
+    return absl::StrCat(command, " has no option ", name);
   }
-  return absl::StrCat(command == nullptr ? "there is" : command->get_name() + " has", " no option ",
-                      name, DidYouMean(nearest));
+  return absl::StrCat("write ", name, " after ", command, ", whose option it is");
 }
 
 // CLI11 says of a mistyped command only that one is missing.
@@ -176,25 +137,6 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
     names.push_back(command->get_name());
   }
   return names;
-}
-
-std::string Nearest(const std::string& text, const std::vector<std::string>& candidates) {
-  std::string nearest;
-  // A third of the letters may be wrong; else the word may be the beginning of one.
-  size_t best = std::max<size_t>(1, text.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = Distance(text, candidate);
-    if (distance >= best) continue;
-    best = distance;
-    nearest = candidate;
-  }
-  if (!nearest.empty()) return nearest;
-  for (const std::string& candidate : candidates) {
-    const auto ends = std::mismatch(text.begin(), text.end(), candidate.begin(), candidate.end());
-    const auto common = static_cast<size_t>(ends.first - text.begin());
-    if (common >= std::max<size_t>(4, text.size() - text.size() / 3)) return candidate;
-  }
-  return nearest;
 }
 
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {

@@ -1,14 +1,8 @@
 #include "client/cli/connection.h"
 
 #include <fcntl.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "absl/cleanup/cleanup.h"
@@ -16,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/cli/environment.h"
 #include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
@@ -23,74 +18,6 @@ namespace histogram::cli {
 namespace {
 
 constexpr uint64_t kTokenBytesMax = 4096;  // gRPC's default for all of a call's metadata is 8 KiB
-
-struct Free {
-  void operator()(BIO* bio) const { BIO_free_all(bio); }
-  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
-};
-template <typename T>
-using Owned = std::unique_ptr<T, Free>;
-
-std::string DateText(const ASN1_TIME* time) {
-  const Owned<BIO> text(BIO_new(BIO_s_mem()));
-  ASN1_TIME_print(text.get(), time);
-  char* data = nullptr;
-  const auto size = static_cast<size_t>(BIO_get_mem_data(text.get(), &data));
-  return {data, size};
-}
-
-std::string DateFault(const X509* certificate) {
-  const ASN1_TIME* const begin = X509_get0_notBefore(certificate);
-  const ASN1_TIME* const end = X509_get0_notAfter(certificate);
-  if (X509_cmp_current_time(end) < 0) return "has expired, on " + DateText(end);
-  if (X509_cmp_current_time(begin) > 0) return "is not valid before " + DateText(begin);
-  return "";
-}
-
-// What is wrong with the dates of the certificate that the TLS server at HOST:PORT shows now, or of
-// the CA above it that `ca` (a PEM file; empty: the system's) has: "has expired, on DATE" and the
-// like. gRPC says only that it is not trusted. Empty if they are right, or the server does not
-// answer within two seconds.
-std::string ServersDateFault(const std::string& address, const std::string& server_name,
-                             const std::string& ca) {
-  const Owned<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
-  if (context == nullptr) return "";
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_NONE, nullptr);
-  if (ca.empty()) {
-    SSL_CTX_set_default_verify_paths(context.get());
-  } else {
-    SSL_CTX_load_verify_locations(context.get(), ca.c_str(), nullptr);
-  }
-  const Owned<BIO> connection(BIO_new_ssl_connect(context.get()));
-  SSL* ssl = nullptr;  // a part of the connection
-  if (BIO_get_ssl(connection.get(), &ssl) != 1) return "";
-  std::string where = address;  // OpenSSL's macros cast constants away
-  BIO_set_conn_hostname(connection.get(), where.data());
-  std::string name = server_name.empty() ? address.substr(0, address.rfind(':')) : server_name;
-  SSL_set_tlsext_host_name(ssl, name.data());
-  constexpr int kSecondsMax = 2;
-  // A server that wants a certificate fails this after showing its own.
-  BIO_do_connect_retry(connection.get(), kSecondsMax, -1);
-  ERR_clear_error();
-  const Owned<X509> shown(SSL_get1_peer_certificate(ssl));
-  if (shown == nullptr) return "";
-  if (std::string fault = DateFault(shown.get()); !fault.empty()) return fault;
-  const int64_t verdict = SSL_get_verify_result(ssl);
-  if (verdict == X509_V_ERR_CERT_HAS_EXPIRED) return "is of a CA whose certificate has expired";
-  if (verdict == X509_V_ERR_CERT_NOT_YET_VALID)
-    return "is of a CA whose certificate is not valid yet";
-  return "";
-}
-
-// Of the first certificate in a PEM file. Empty if its dates are right, or it cannot be read.
-std::string FilesDateFault(const std::string& path) {
-  const Owned<BIO> file(BIO_new_file(path.c_str(), "r"));
-  if (file == nullptr) return "";
-  const Owned<X509> certificate(PEM_read_bio_X509_AUX(file.get(), nullptr, nullptr, nullptr));
-  ERR_clear_error();
-  return certificate == nullptr ? "" : DateFault(certificate.get());
-}
 
 // The cause, which gRPC's messages name last.
 std::string Cause(absl::string_view message) {
@@ -105,30 +32,21 @@ std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
     return server + " does not speak TLS; leave out --tls";
   }
   if (absl::StrContains(lower, "certificate verify failed")) {
-    if (const std::string fault =
-            ServersDateFault(options.server, options.tls_server_name, options.tls_ca);
-        !fault.empty()) {
-      return absl::StrCat("the certificate of ", server, " ", fault);
-    }
-    if (options.tls_ca.empty()) {
-      return absl::StrCat("no CA of this system vouches for the certificate of ", server,
-                          "; name its CA with --tls-ca");
-    }
-    return absl::StrCat("no CA in ", options.tls_ca, " vouches for the certificate of ", server);
+    return absl::StrCat(
+        options.tls_ca.empty() ? "no CA of this system" : "no CA in " + options.tls_ca,
+        " vouches for the certificate of ", server, " today",
+        options.tls_ca.empty() ? "; name its CA with --tls-ca" : ": it may be out of date");
   }
   if (absl::StrContains(lower, "peer name")) {
     return absl::StrCat("the certificate of ", server,
                         " is for another name; give that name with --tls-server-name");
   }
   if (absl::StrContains(lower, "socket closed") || absl::StrContains(lower, "reset by peer")) {
-    if (const std::string fault = FilesDateFault(options.tls_cert); !fault.empty()) {
-      return absl::StrCat(server, " ended the TLS handshake: the certificate in ", options.tls_cert,
-                          " ", fault);
-    }
     return absl::StrCat(server, " ended the TLS handshake; ",
                         options.tls_cert.empty()
                             ? "it may require a client certificate: --tls-cert and --tls-key"
-                            : "it may not trust the certificate in " + options.tls_cert);
+                            : "it may not trust the certificate in " + options.tls_cert +
+                                  ", or this is out of date");
   }
   return "";
 }
@@ -173,15 +91,15 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
                       "); start histogram-server, or name another address with --server");
 }
 
-absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string& into,
+absl::Status ReadInto(const std::string& path, std::string& into,
                       uint64_t bytes_max = uint64_t{16} << 20) {
   if (path.empty()) return absl::OkStatus();
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const Waiting waiting(path);  // a FIFO's writer
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FileError("open", path);
   const absl::Cleanup close_file = [file] { close(file); };
-  absl::StatusOr<std::string> bytes = ReadAll(file, path, deadline, bytes_max + 1);
-  // The file is late, and not the server.
-  if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
+  absl::StatusOr<std::string> bytes = ReadAll(file, path, bytes_max + 1);
+  if (!bytes.ok()) return bytes.status();
   if (absl::StripAsciiWhitespace(*bytes).empty()) {
     return absl::FailedPreconditionError(path + " is empty");
   }
@@ -209,28 +127,18 @@ absl::Status NamingFiles(const absl::Status& status, const ServerOptions& option
 
 }  // namespace
 
-absl::Time DeadlineOf(const ServerOptions& options) {
-  return options.timeout_s.has_value() ? options.begin + absl::Seconds(*options.timeout_s)
-                                       : absl::InfiniteFuture();
-}
-
-client::CallOptions CallOf(const ServerOptions& options) {
-  return {.timeout = std::max(DeadlineOf(options) - absl::Now(), absl::ZeroDuration())};
-}
-
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {
-  const absl::Time deadline = DeadlineOf(options);
   client::ConnectOptions connect;
   connect.user_agent = "histogram-client";
   absl::Status status;
   if (options.tls) {
     client::TlsOptions& tls = connect.tls.emplace();
     tls.server_name = options.tls_server_name;
-    status.Update(ReadInto(options.tls_ca, deadline, tls.root_certificates));
-    status.Update(ReadInto(options.tls_cert, deadline, tls.certificate_chain));
-    status.Update(ReadInto(options.tls_key, deadline, tls.private_key));
+    status.Update(ReadInto(options.tls_ca, tls.root_certificates));
+    status.Update(ReadInto(options.tls_cert, tls.certificate_chain));
+    status.Update(ReadInto(options.tls_key, tls.private_key));
   }
-  status.Update(ReadInto(options.token_file, deadline, connect.bearer_token, kTokenBytesMax));
+  status.Update(ReadInto(options.token_file, connect.bearer_token, kTokenBytesMax));
   if (!status.ok()) return status;
   absl::StripAsciiWhitespace(&connect.bearer_token);
   return connect;
@@ -249,10 +157,6 @@ std::string Explain(const absl::Status& status, const ServerOptions& options) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       return ExplainUnavailable(status, options);
-    case absl::StatusCode::kDeadlineExceeded:
-      return absl::StrCat("no answer from ", options.server, " within ",
-                          FormatNumber(options.timeout_s.value_or(0)),
-                          " s; allow more with --timeout");
     case absl::StatusCode::kUnauthenticated:
       if (options.token_file.empty()) {
         return absl::StrCat("the server at ", options.server,

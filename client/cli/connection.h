@@ -5,21 +5,16 @@
 #include <histogram/client.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 
 namespace histogram::cli {
 
 struct ServerOptions {
   bool in_process = false;  // count here, without a server
   std::string server = "127.0.0.1:50051";
-  std::optional<double> timeout_s = std::nullopt;  // of the command, with a server or without
-  absl::Time begin = absl::Now();                  // of the command
   bool tls = false;
   std::string tls_ca;
   std::string tls_cert;
@@ -27,11 +22,6 @@ struct ServerOptions {
   std::string tls_server_name;
   std::string token_file;
 };
-
-// When the command gives up.
-absl::Time DeadlineOf(const ServerOptions& options);
-// Of a call in the time that is left until then.
-client::CallOptions CallOf(const ServerOptions& options);
 
 // Reads the files that the options name.
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options);

@@ -1,30 +1,50 @@
 #include "client/cli/environment.h"
 
 #include <sys/ioctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <csignal>
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
+namespace {
 
-Terminal DetectTerminal(int file) {
+std::string too_late;  // what a timeout says
+std::atomic<const std::string*> awaited = nullptr;
+
+void OnTimeout(int /*signal*/) {
+  const auto say = [](absl::string_view text) {
+    (void)!write(STDERR_FILENO, text.data(), text.size());
+  };
+  say(too_late);
+  if (const std::string* const what = awaited; what != nullptr && !what->empty()) {
+    say(", waiting for ");
+    say(*what);
+  }
+  say("; allow more with --timeout\n");
+  _exit(kFailure);
+}
+
+}  // namespace
+
+size_t ColumnsOf(int file) {
   constexpr size_t kColumnsMin = 20;
-  Terminal terminal = {.interactive = isatty(file) == 1};
-  const char* const columns = std::getenv("COLUMNS");
-  size_t named = 0;
-  if (columns != nullptr && absl::SimpleAtoi(columns, &named) && named > 0) {
-    terminal.columns = std::max(named, kColumnsMin);
-  }
   winsize size = {};
-  if (terminal.interactive && ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    terminal.columns = std::max<size_t>(size.ws_col, kColumnsMin);
+  size_t columns = 80, named = 0;
+  if (absl::SimpleAtoi(absl::NullSafeStringView(std::getenv("COLUMNS")), &named) && named > 0) {
+    columns = named;
   }
-  return terminal;
+  if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) columns = size.ws_col;
+  return std::max(columns, kColumnsMin);
 }
 
 void Note(Environment& env, absl::string_view message) {
@@ -46,17 +66,38 @@ int UsageError(Environment& env, absl::string_view message) {
 
 int Emit(Environment& env, const std::string& output, const std::string& text) {
   if (output.empty()) {
-    env.out << text;  // the caller of all looks after its errors
+    env.out << text;
     return kSuccess;
   }
-  if (absl::Status status = WriteFile(output, text, env.deadline); !status.ok()) {
+  if (absl::Status status = WriteFile(output, text); !status.ok()) {
     return Fail(env, status.message());
   }
   return kSuccess;
 }
 
 size_t OutputColumns(const Environment& env, const OutputOptions& output) {
-  return (output.output.empty() ? env.out_terminal : Terminal()).columns;
+  return output.output.empty() ? env.out_columns : 80;
 }
+
+Timeout::Timeout(const Environment& env, double seconds) {
+  too_late = absl::StrCat(env.program, ": not done within ", FormatNumber(seconds), " s");
+  std::signal(SIGALRM, OnTimeout);
+  const double whole = std::floor(std::min(seconds, 1e9));
+  const double micros = std::clamp((seconds - whole) * 1e6, 1.0, 999'999.0);
+  itimerval timer = {};
+  timer.it_value = {static_cast<time_t>(whole), static_cast<suseconds_t>(micros)};
+  (void)setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+Timeout::~Timeout() {
+  const itimerval none = {};
+  (void)setitimer(ITIMER_REAL, &none, nullptr);
+}
+
+Waiting::Waiting(absl::string_view what) : what_(SafeText(what)), before_(awaited) {
+  awaited = &what_;
+}
+
+Waiting::~Waiting() { awaited = before_; }
 
 }  // namespace histogram::cli

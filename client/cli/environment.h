@@ -7,28 +7,20 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 
 namespace histogram::cli {
 
-struct Terminal {
-  bool interactive = false;
-  size_t columns = 80;
-};
-
-// The terminal of a file descriptor. Its columns are those that it has, else what COLUMNS says.
-Terminal DetectTerminal(int file);
+// The columns of a file descriptor's terminal; else what COLUMNS says, or 80.
+size_t ColumnsOf(int file);
 
 // The outside world. Owns nothing.
 struct Environment {
   int standard_input;
   std::ostream& out;
   std::ostream& err;
-  Terminal out_terminal;
-  Terminal err_terminal;
+  size_t out_columns = 80;
   std::string program = "histogram-client";  // the name that the user called
   std::string command = {};  // whose help a usage error names, set by Run; empty: the program's
-  absl::Time deadline = absl::InfiniteFuture();  // of the command, set by Run
 };
 
 enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130 };
@@ -47,6 +39,29 @@ int UsageError(Environment& env, absl::string_view message);
 int Emit(Environment& env, const std::string& output, const std::string& text);
 // The columns that the output is written for.
 size_t OutputColumns(const Environment& env, const OutputOptions& output);
+
+// Ends the process with an error after some seconds, unless it is gone before. One at a time.
+class Timeout {
+ public:
+  Timeout(const Environment& env, double seconds);
+  ~Timeout();
+  Timeout(const Timeout&) = delete;
+  Timeout& operator=(const Timeout&) = delete;
+};
+
+// Says what the command waits for until it is gone, so that a timeout can name it. Of several the
+// last one made counts. Not thread-safe.
+class Waiting {
+ public:
+  explicit Waiting(absl::string_view what);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  const std::string what_;
+  const std::string* const before_;
+};
 
 }  // namespace histogram::cli
 

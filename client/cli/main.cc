@@ -7,8 +7,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <ostream>
-#include <streambuf>
+#include <iostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,32 +16,6 @@
 #include "absl/synchronization/mutex.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/files.h"
-
-namespace {
-
-// Writes to a descriptor at once and whole, which the standard streams do not where it is in
-// non-blocking mode.
-class DescriptorBuffer final : public std::streambuf {
- public:
-  explicit DescriptorBuffer(int file) : file_(file) {}
-  int error() const { return error_; }
-
- private:
-  std::streamsize xsputn(const char* bytes, std::streamsize size) override {
-    if (histogram::cli::WriteFully(file_, {bytes, static_cast<size_t>(size)})) return size;
-    error_ = errno;
-    return 0;
-  }
-  int overflow(int c) override {
-    const char byte = static_cast<char>(c);
-    return c == traits_type::eof() || xsputn(&byte, 1) == 1 ? 0 : traits_type::eof();
-  }
-
-  const int file_;
-  int error_ = 0;
-};
-
-}  // namespace
 
 // Set before main, and before the constructors of other sources.
 constinit bool has_standard_input = true;
@@ -62,6 +36,12 @@ int main(int argc, char** argv) {
   // A reader that has seen enough (head, a pager) ends the program without a word, as it does
   // cat's.
   std::signal(SIGPIPE, SIG_DFL);
+  // A file that becomes shorter while it is mapped: what was there is gone.
+  std::signal(SIGBUS, [](int) {
+    constexpr std::string_view kCut = "histogram: a file was cut off while it was read\n";
+    (void)!write(STDERR_FILENO, kCut.data(), kCut.size());
+    _exit(histogram::cli::kFailure);
+  });
   // A file that grows beyond the process's limit is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   // An empty variable counts as not set. gRPC would end the process for it.
@@ -79,20 +59,18 @@ int main(int argc, char** argv) {
   // The program has two names, and calls itself as its user does.
   const std::string_view path = argv[0];
   const bool short_name = path.substr(path.rfind('/') + 1) == "histogram";
-  DescriptorBuffer out_buffer(STDOUT_FILENO), err_buffer(STDERR_FILENO);
-  std::ostream out(&out_buffer), err(&err_buffer);
+  std::ostringstream out;
   histogram::cli::Environment env = {
       has_standard_input ? STDIN_FILENO : -1,
       out,
-      err,
-      histogram::cli::DetectTerminal(STDOUT_FILENO),
-      histogram::cli::DetectTerminal(STDERR_FILENO),
+      std::cerr,
+      histogram::cli::ColumnsOf(STDOUT_FILENO),
       short_name ? "histogram" : "histogram-client",
   };
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
-  if (!out) {
-    err << env.program << ": cannot write to standard output: " << strerror(out_buffer.error())
-        << "\n";
+  // The standard streams would not write all where the descriptor is in non-blocking mode.
+  if (!histogram::cli::WriteFully(STDOUT_FILENO, out.str())) {
+    std::cerr << env.program << ": cannot write to standard output: " << strerror(errno) << "\n";
     code = histogram::cli::kFailure;
   }
   // gRPC's threads still run: nothing that they use may be destroyed.

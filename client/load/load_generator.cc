@@ -14,7 +14,6 @@ namespace histogram::client {
 namespace {
 
 constexpr absl::Duration kConnectTime = absl::Seconds(5);
-constexpr absl::Duration kForLastAnswers = absl::Milliseconds(100);  // before the deadline
 
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -36,14 +35,12 @@ absl::Status CheckOptions(const LoadOptions& o) {
 
 absl::StatusOr<std::vector<std::unique_ptr<RawStub>>> Connect(const LoadOptions& options) {
   std::vector<std::unique_ptr<RawStub>> stubs;
-  const absl::Time begin = absl::Now();
-  const absl::Time deadline = std::min(begin + kConnectTime, options.deadline);
+  const absl::Time deadline = absl::Now() + kConnectTime;
   for (uint32_t i = 0; i < options.connections; ++i) {
     const auto channel = MakeBareChannel(options.server, options.connect);
     if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
       return absl::UnavailableError(absl::StrCat("no server answers at ", options.server,
-                                                 " within ",
-                                                 absl::FormatDuration(deadline - begin)));
+                                                 " within ", absl::FormatDuration(kConnectTime)));
     }
     stubs.push_back(std::make_unique<RawStub>(channel));
   }
@@ -55,16 +52,13 @@ double SecondsSince(LoadClock::time_point begin) {
 }
 
 // Returns whether it was told to stop. Without a server it returns early.
-bool Measure(const LoadOptions& options, const std::function<bool()>& stop, LoadTally& tally,
-             LoadClock::time_point begin) {
+bool Measure(const LoadOptions& options, LoadTally& tally, LoadClock::time_point begin) {
   const auto end = After(begin, options.duration_s);
   uint64_t answered = 0;
   while (true) {
     const auto next = LoadClock::now() + std::chrono::seconds(1);
-    if (SleepUntil(std::min(next, end), stop)) return true;
-    LoadResult so_far = tally.Collect();
-    so_far.seconds = SecondsSince(begin);
-    options.on_progress(so_far);
+    if (SleepUntil(std::min(next, end), options.stop)) return true;
+    const LoadResult so_far = tally.Collect();
     const bool lost = so_far.unavailable > 0 && so_far.requests == answered;
     if (lost || LoadClock::now() >= end) return false;
     answered = so_far.requests;
@@ -110,13 +104,11 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
     for (size_t i = 0; i < stubs->size(); ++i) workers.push_back(MakeStreamLoad(context, i));
   }
   double seconds = 0, cpu_seconds = 0;
-  const absl::Time end = options.deadline - kForLastAnswers;
-  const auto stop = [&] { return options.stop() || absl::Now() >= end; };
   bool stopped = false;
   // Without a warm-up every request is measured, the first ones too.
   if (options.warm_up_s > 0) {
     for (const auto& worker : workers) worker->Start();
-    stopped = SleepUntil(After(LoadClock::now(), options.warm_up_s), stop);
+    stopped = SleepUntil(After(LoadClock::now(), options.warm_up_s), options.stop);
   }
   if (!stopped) {
     const auto begin = LoadClock::now();
@@ -125,7 +117,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
     for (const auto& worker : workers) {
       if (options.warm_up_s <= 0) worker->Start();
     }
-    stopped = Measure(options, stop, tally, begin);
+    stopped = Measure(options, tally, begin);
     tally.StopMeasuring();
     seconds = SecondsSince(begin);
     cpu_seconds = CpuSeconds() - cpu_before;

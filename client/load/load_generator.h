@@ -105,7 +105,7 @@ struct LoadResult {
   // The count of each error message (the server's, if it sent one). The number of different
   // messages is bounded, so their sum may be less than `errors`.
   std::map<std::string, uint64_t> error_messages;
-  bool stopped = false;  // by LoadOptions::stop or the deadline
+  bool stopped = false;  // by LoadOptions::stop
 
   double requests_per_second() const {
     return seconds > 0 ? static_cast<double>(requests) / seconds : 0;
@@ -121,8 +121,6 @@ struct LoadOptions {
   double rate_per_second = 0;  // 0: closed loop; else open loop over all connections
   double duration_s = 10;
   double warm_up_s = 1;  // runs first and is not measured
-  // Ends the run, and the calls that are under way.
-  absl::Time deadline = absl::InfiniteFuture();
   uint64_t payload_bytes = 65536;
   // 0: uniformly distributed bytes. > 0: normally distributed f32 samples, in this many even bins
   // over [-4, 4].
@@ -131,17 +129,15 @@ struct LoadOptions {
   bool new_ranges = false;
   // Compares each reply's counts with the expected ones. false: notices failed calls only.
   bool verify = true;
-  // Called about once a second with the result so far, on the thread of RunLoad.
-  std::function<void(const LoadResult&)> on_progress;
   // Called often. If it returns true, the run begins nothing more and returns its result so far.
   std::function<bool()> stop;
 };
 
-// Runs for warm_up_s + duration_s, or until `stop` returns true or the deadline, or until calls
-// have ended UNAVAILABLE and no answer has come for a second. Then it waits for the requests that
-// it has begun. UNAVAILABLE: no connection within 5 s. RESOURCE_EXHAUSTED: the system allows too
-// few threads or descriptors. INVALID_ARGUMENT: options that contradict each other. REQUIRES:
-// connections, in_flight and duration_s are > 0; the two functions are set; Client::Connect takes
+// Runs for warm_up_s + duration_s, or until `stop` returns true, or until calls have ended
+// UNAVAILABLE and no answer has come for a second. Then it waits for the requests that it has
+// begun. UNAVAILABLE: no connection within 5 s. RESOURCE_EXHAUSTED: the system allows too few
+// threads or descriptors. INVALID_ARGUMENT: options that contradict each other. REQUIRES:
+// connections, in_flight and duration_s are > 0; `stop` is set; Client::Connect takes
 // `server` and `connect`.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 

@@ -24,7 +24,7 @@ class StreamLoad final : public LoadWorker {
   StreamLoad(const LoadContext& context, size_t connection)
       : context_(context), begun_(many_ ? context.options.in_flight : 1) {
     for (size_t id = 0; id < begun_.size(); ++id) free_ids_.push_back(id);
-    PrepareCall(context.options.connect, {}, context.options.deadline, rpc_);
+    PrepareCall(context.options.connect, {}, absl::InfiniteFuture(), rpc_);
     stream_ = context.stubs[connection]->PrepareCall(
         &rpc_, many_ ? kComputeManyMethod : kAccumulateMethod, context.QueueOf(connection));
   }

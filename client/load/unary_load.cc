@@ -86,7 +86,7 @@ class UnaryLoad final : public LoadWorker {
     call->since = since;
     call->answer.reset();
     call->rpc.emplace();
-    PrepareCall(context_.options.connect, {}, context_.options.deadline, *call->rpc);
+    PrepareCall(context_.options.connect, {}, absl::InfiniteFuture(), *call->rpc);
     call->answer = context_.stubs[call->stub]->PrepareUnaryCall(
         &*call->rpc, kComputeMethod,
         context_.options.new_ranges ? context_.messages.Compute() : request_,

@@ -49,23 +49,6 @@ TEST_F(Bench, ARateBeyondTheClientIsItsOwnLimit) {
   EXPECT_THAT(world_.out(), HasSubstr(" requests/s of the 1e+09 asked for: its limit"));
 }
 
-TEST_F(Bench, TheTimeoutBoundsTheWarmUpAndTheWhole) {
-  const FakeServer server;
-  double timeout_s = 0.15;  // a busy machine may take longer to connect, and gets what it needs
-  do {
-    timeout_s *= 2;
-    EXPECT_EQ(world_.Run({"bench", "--server", server.address(), "--warm-up", "3600", "--timeout",
-                          absl::StrCat(timeout_s)}),
-              1);
-    EXPECT_EQ(world_.out(), "");
-  } while (timeout_s < 60 && world_.err().find("warming up") == std::string::npos);
-  EXPECT_THAT(world_.err(), HasSubstr(absl::StrCat("--timeout ended it, ", timeout_s,
-                                                   " s after its begin, while warming up")));
-  EXPECT_EQ(Run(server, {"--timeout", absl::StrCat(4 * timeout_s), "--duration", "3600"}), 1);
-  EXPECT_THAT(world_.out(), HasSubstr("every answer was right"));
-  EXPECT_THAT(world_.err(), HasSubstr(" of 3600 s"));
-}
-
 TEST_F(Bench, APayloadOverTheLimitIsNotSent) {
   const FakeServer server({.payload_bytes_max = 1000});
   for (const char* const api : {"compute", "compute-many", "accumulate"}) {
@@ -119,17 +102,6 @@ TEST_F(Bench, CtrlCWhileWarmingUp) {
   impatient.join();
   EXPECT_EQ(world_.out(), "");
   EXPECT_THAT(world_.err(), HasSubstr("nothing was measured"));
-}
-
-TEST_F(Bench, NoLineOfTheTerminalIsTooLong) {
-  const FakeServer server;
-  world_.env().err_terminal.interactive = true;
-  world_.env().err_terminal.columns = 80;
-  ASSERT_EQ(Run(server, {"--duration", "1.2"}), 0) << world_.err();
-  EXPECT_THAT(world_.out(), HasSubstr("1 connection, 8 in flight, "));
-  EXPECT_THAT(world_.err(), HasSubstr(" s  "));
-  EXPECT_THAT(world_.err(), HasSubstr("  max "));
-  EXPECT_THAT(world_.err(), Not(HasSubstr("…")));
 }
 
 TEST_F(Bench, SenselessNumbersAreUsageErrors) {

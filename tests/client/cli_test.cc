@@ -45,16 +45,13 @@ class Cli : public ::testing::Test {
 };
 
 TEST_F(Cli, Help) {
-  for (const char* const option : {"--help", "-h", "help"}) {
+  for (const char* const option : {"--help", "-h"}) {
     EXPECT_EQ(world_.Run({option}), 0);
     EXPECT_THAT(world_.out(), HasSubstr("Usage: histogram-client [OPTIONS] FILE...\n"
                                         "       histogram-client [OPTIONS] SUBCOMMAND\n"));
   }
   EXPECT_EQ(world_.Run({"compute", "--help"}), 0);
-  const std::string of_compute = world_.out();
-  EXPECT_THAT(of_compute, HasSubstr("--alphabet"));
-  EXPECT_EQ(world_.Run({"--server", "x:1", "help", "compute"}), 0);
-  EXPECT_EQ(world_.out(), of_compute);
+  EXPECT_THAT(world_.out(), HasSubstr("--alphabet"));
   EXPECT_EQ(world_.Run({"bench", "--help"}), 0);
   EXPECT_THAT(world_.out(), Not(HasSubstr("svg")));  // which it does not write
 }
@@ -77,15 +74,11 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{}, "name a FILE to count (- is standard input), or a command: count, compute, image"},
       {{"--bins", "4"}, "name a FILE to count, or - for standard input"},
       {{"*.bin"}, "no file matches *.bin"},
-      {{"comput"}, "no file or command is named \"comput\"; did you mean compute?"},
       {{"frobnicate"},
        "no file or command is named \"frobnicate\"; the commands are count, compute"},
-      {{"help", "frobnicate"}, "must be count, compute, image"},
       {{"--frobnicate"}, "no option --frobnicate"},
       {{"image"}, "image needs a FILE"},
       {{"compute", "f", "--frobnicate"}, "compute has no option --frobnicate\n"},
-      {{"compute", "f", "--statistic"}, "no option --statistic; did you mean --statistics?"},
-      {{"--sever", "x", "health"}, "did you mean --server?"},
       {{"describe", "cpu"}, "unexpected argument \"cpu\""},
       {{"compute", "f", "--bins"}, "--bins needs a value"},
       {{"compute", "f", "--statistics=x"}, "--statistics takes no value"},
@@ -115,7 +108,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"describe", "-o", "x.svg"}, "its format must be table or json, not \"svg\""},
       {{"compute", "f", "-o", "x.csv.gz"}, "must be table, json, csv or svg, not \"gz\""},
       {{"--bins", "3", "compute", "f"}, "write --bins after compute, whose option it is"},
-      {{"--quantile", "0.5"}, "there is no option --quantile; did you mean --quantiles?"},
+      {{"--quantile", "0.5"}, "there is no option --quantile\n"},
       {{"--server", ":15900", "health"},
        "--server: the server's address \":15900\" has no host; write HOST:PORT"},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
@@ -234,14 +227,6 @@ TEST_F(Cli, EachFailureIsOneClearLine) {
   }
 }
 
-TEST_F(Cli, ATimeoutIsKept) {
-  const FakeServer server({.hang = true});
-  const std::string file = TestFile("in", "abc");
-  EXPECT_EQ(Run(server, {"--timeout", "0.1", "compute", file}), 1);
-  ExpectOneErrorLine();
-  EXPECT_THAT(world_.err(), HasSubstr("within 0.1 s"));
-}
-
 TEST_F(Cli, AServerThatIsNotReady) {
   FakeServer server;
   server.SetServing("histogram.v1.HistogramService", false);
@@ -275,14 +260,14 @@ TEST_F(Cli, TokenFromAFile) {
 TEST_F(Cli, Describes) {
   const FakeServer server;
   EXPECT_EQ(Run(server, {"describe"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("histogram-server 1.2.3"));
+  EXPECT_THAT(world_.out(), HasSubstr("version: 1.2.3"));
   EXPECT_THAT(world_.out(), HasSubstr("one byte at a time"));
   for (const absl::string_view line : absl::StrSplit(world_.out(), '\n')) {
     EXPECT_LE(DisplayWidth(line), 80) << line;
   }
-  world_.env().out_terminal.columns = 30;
+  world_.env().out_columns = 30;
   EXPECT_EQ(Run(server, {"describe"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("\n    one byte at a time\n"));
+  EXPECT_THAT(world_.out(), HasSubstr("  summary one byte at a time\n"));
   EXPECT_EQ(Run(server, {"describe", "--format", "json"}), 0);
   EXPECT_EQ(Json()["limits"]["payload_bytes_max"], 64 << 20);
   EXPECT_EQ(Json()["backends"][0]["up"], true);

@@ -29,7 +29,7 @@ class World {
  private:
   std::ostringstream out_;
   std::ostringstream err_;
-  Environment env_ = {-1, out_, err_, {}, {}};
+  Environment env_ = {-1, out_, err_};
 };
 
 inline std::string TestFile(const std::string& name, const std::string& bytes) {

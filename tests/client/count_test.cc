@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -121,8 +119,7 @@ TEST_F(Count, OptionsOfAServerNeedOne) {
   EXPECT_THAT(world_.err(), HasSubstr("--tls: needs --server"));
 }
 
-TEST_F(Count, LongFilesInPieces) {
-  // Pieces are 8 MiB: the first ends on a border, the second is cut off in the middle of a block.
+TEST_F(Count, LongFiles) {
   const std::string bytes = Pattern((size_t{20} << 20) + 12345);
   const std::string file = TestFile("in", bytes);
   ASSERT_EQ(world_.Run({"count", file, "--format", "json"}), 0) << world_.err();
@@ -152,12 +149,9 @@ TEST_F(Count, AFileIsCountedAsFarAsItsRangeIsKnown) {
   v1::Spec spec;
   spec.set_sample_type(v1::SAMPLE_TYPE_UINT16);
   spec.set_statistics(true);
-  ASSERT_TRUE(FindRange(absl::MakeSpan(inputs), absl::InfiniteFuture(), spec).ok());
+  ASSERT_TRUE(FindRange(absl::MakeSpan(inputs), spec).ok());
   std::ofstream(file, std::ios::app) << "more";
-  Progress progress(world_.env().err, {});
-  const auto count = [&] {
-    return (*CountInProcess(spec, inputs, absl::InfiniteFuture(), progress))[0];
-  };
+  const auto count = [&] { return (*CountInProcess(spec, inputs))[0]; };
   ASSERT_TRUE(count().ok()) << count().status();
   EXPECT_EQ(count()->histogram.samples(), 3);
   EXPECT_EQ(count()->histogram.above(), 0);
@@ -183,30 +177,6 @@ TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
   const std::string file = TestFile("in", Pattern(size_t{64} << 20));
   const auto count = [&] { EXPECT_EQ(world_.Run({"count", file}), 0) << world_.err(); };
   EXPECT_GT(ShareOfTimeOnOneCore(count), 0.9);
-}
-
-TEST_F(Count, AnInputWithoutAnEndAndTheTimeout) {
-  world_.env().standard_input = open("/dev/zero", O_RDONLY);
-  for (const char* const type : {"u8", "f32"}) {
-    EXPECT_EQ(world_.Run({"count", "-", "--type", type, "--bins", "2", "--timeout", "0.05"}), 1);
-    EXPECT_THAT(world_.err(), HasSubstr("not done within 0.05 s"));
-  }
-  close(world_.env().standard_input);
-  // Text of numbers that never ends.
-  int ends[2] = {};
-  ASSERT_EQ(pipe(ends), 0);
-  auto* const before = std::signal(SIGPIPE, SIG_IGN);
-  std::thread writer([&] {
-    while (write(ends[1], "1 1 1 1 1 1 1 1\n", 16) > 0) {
-    }
-  });
-  world_.env().standard_input = ends[0];
-  EXPECT_EQ(world_.Run({"count", "--numbers", "--bins", "2", "--timeout", "0.05"}), 1);
-  EXPECT_THAT(world_.err(), HasSubstr("not done within 0.05 s"));
-  close(ends[0]);
-  writer.join();
-  close(ends[1]);
-  std::signal(SIGPIPE, before);
 }
 
 TEST_F(Count, OneBadFileLeavesTheOthers) {

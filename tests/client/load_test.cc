@@ -90,7 +90,6 @@ TEST(RunLoad, OnlyAWarmUpCanBeInterruptedBeforeTheMeasuredTime) {
   LoadOptions options;
   options.server = server.address();
   options.payload_bytes = 3;
-  options.on_progress = [](const LoadResult&) {};
   options.stop = [] { return true; };
   for (const double warm_up_s : {0.0, 1.0}) {
     options.warm_up_s = warm_up_s;
@@ -164,29 +163,6 @@ TEST(UnaryLoad, WhatWasDueBeforeTheMeasuredTimeIsLeftOut) {
   load->Stop();
   load->Join();
   EXPECT_GT(one.tally.Collect().begun, 0);
-}
-
-TEST(RunLoad, TheDeadlineEndsCallsThatHang) {
-  const FakeServer server({.hang = true});
-  LoadOptions options;
-  options.server = server.address();
-  options.stop = [] { return false; };
-  options.duration_s = 0.01;
-  // The measured time hears of the deadline late, as on a busy machine.
-  options.on_progress = [&](const LoadResult&) {
-    while (absl::Now() < options.deadline + absl::Milliseconds(100)) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-  };
-  for (const double warm_up_s : {3600, 0}) {
-    options.warm_up_s = warm_up_s;
-    options.deadline = absl::Now() + absl::Seconds(1);
-    const auto result = RunLoad(options);
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->stopped, warm_up_s > 0);
-    EXPECT_EQ(result->seconds == 0, warm_up_s > 0);
-    EXPECT_EQ(result->errors, 0);
-  }
 }
 
 TEST(LoadTally, MessagesThatDifferInNumbersCountTogether) {

@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/render/progress.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/text.h"
@@ -188,9 +187,9 @@ TEST(Table, PutsBinsTogetherWhereThereAreMany) {
 TEST(Terminal, IsAsWideAsColumnsSays) {
   const auto columns_for = [](const char* value) {
     setenv("COLUMNS", value, 1);
-    const Terminal none = DetectTerminal(-1);
+    const size_t columns = ColumnsOf(-1);
     unsetenv("COLUMNS");
-    return none.columns;
+    return columns;
   };
   EXPECT_EQ(columns_for("123"), 123);
   EXPECT_EQ(columns_for("3"), 20);
@@ -328,36 +327,6 @@ TEST(Svg, TicksAreRound) {
   EXPECT_THAT(NiceTicks(0, 28900, 6), ElementsAre(0, 5000, 10000, 15000, 20000, 25000));
   EXPECT_THAT(NiceTicks(0, 0, 6), ElementsAre(0, 1));
   EXPECT_GE(NiceTicks(3.1, 3.2, 10).size(), 2);
-}
-
-TEST(ProgressLine, ShowsRateAndTimeLeft) {
-  const std::string line = ProgressLine("file", 500000000, 1000000000, absl::Seconds(5), 99);
-  EXPECT_EQ(line, "file   50 %  477 MiB of 954 MiB  100 MB/s  5s left");
-  EXPECT_EQ(ProgressLine("-", 5, std::nullopt, absl::Seconds(1), 99), "-  5 B  5 B/s");
-  // The file grew; nothing is left to say of its end.
-  EXPECT_THAT(ProgressLine("f", 11, 10, absl::Seconds(1), 99), Not(HasSubstr("%")));
-}
-
-TEST(ProgressLine, ANameGivesWayToTheRest) {
-  EXPECT_THAT(ProgressLine(std::string(50, 'n'), 1 << 20, 2 << 20, absl::Seconds(1), 51),
-              testing::EndsWith("1s left"));
-  for (const size_t columns : {20, 40, 60, 80, 200}) {
-    for (const auto total : {std::optional<uint64_t>(), std::optional<uint64_t>(1 << 30)}) {
-      EXPECT_LE(DisplayWidth(ProgressLine(std::string(100, 'n'), 12345678, total, absl::Seconds(5),
-                                          columns)),
-                columns);
-    }
-  }
-}
-
-TEST(Progress, IsSilentWhereThereIsNoTerminal) {
-  std::ostringstream out;
-  {
-    Progress progress(out, {});
-    progress.Begin("x", 10);
-    progress.Update(5);
-  }
-  EXPECT_EQ(out.str(), "");
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ def test_a_fifo_waits_for_its_other_end_until_the_timeout(histogram, tmp_path):
     assert json.loads(done.stdout)["histograms"][0]["samples"] == 4
     for command in (["count", __file__], ["image", "-"]):
         error = histogram(*command, "-o", fifo, "--timeout", 0.2, status=1, input=b"P5 2 1 255 ab").stderr
-        assert b"was not read before the time was over" in error
+        assert b"waiting for %s; allow more" % os.fsencode(fifo) in error
     reader = threading.Timer(0.1, lambda: texts.append(fifo.read_text()))
     texts = []
     reader.start()
@@ -187,19 +187,25 @@ def test_the_timeout_is_of_the_whole_command(histogram):
     assert 3 < took < 6.8
 
 
-def test_a_silent_input_is_told_apart_from_a_silent_server(run, tmp_path):
-    read_end, write_end = os.pipe()
-    try:
-        error = run("count", "-", "--timeout", 0.2, status=1, stdin=read_end).stderr.decode()
-    finally:
-        os.close(read_end)
-        os.close(write_end)
-    assert "standard input sent nothing" in error and "no answer" not in error
+def test_a_timeout_says_what_was_waited_for(histogram, tmp_path):
     os.mkfifo(tmp_path / "token")
-    error = run("describe", "--token-file", tmp_path / "token", "--timeout", 0.2, status=1).stderr.decode()
-    assert "token sent nothing" in error and "no answer" not in error
-    error = run("count", "/dev/zero", "--timeout", 0.2, status=1).stderr.decode()
-    assert "/dev/zero was not " in error and "before the time was over" in error and "no answer" not in error
+    read_end, write_end = os.pipe()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = ("--server", "127.0.0.1:{}".format(silent.getsockname()[1]))
+        for arguments, late in (
+                (("count", "-"), b"standard input"), (("count", "/dev/zero"), b""),
+                (("count", "/dev/zero", "--type", "f32", "--bins", 2), b""),
+                ((*server, "count", "-"), b"standard input"),
+                ((*server, "describe", "--token-file", tmp_path / "token"), b"token"),
+                ((*server, "describe"), server[1].encode()), ((*server, "count", __file__), server[1].encode()),
+                (("health", "--http", server[1]), server[1].encode())):
+            error = histogram(*arguments, "--timeout", 0.2, status=1, stdin=read_end).stderr
+            assert b"not done within 0.2 s" in error and late + b"; allow more" in error, arguments
+    os.close(read_end)
+    os.close(write_end)
+    with subprocess.Popen(["yes", "1 2 3"], stdout=subprocess.PIPE) as endless:
+        histogram("--numbers", "--timeout", 0.2, status=1, stdin=endless.stdout)
+        endless.kill()
 
 
 def test_a_pipe_is_counted_with_options_of_the_program_alone(histogram, run):
@@ -268,38 +274,19 @@ def test_what_follows_two_dashes_are_files(histogram, tmp_path):
 
 
 def test_a_typed_input_ends_with_one_control_d(client_bin, server):
-    for arguments in (("count", "-"), ("--server", server.address, "compute", "-")):
+    for arguments, said in ((("count", "-"), b"6 bytes"), (("count", "--numbers", "-"), b"2 i64 samples"),
+                            (("--server", server.address, "compute", "-"), b"6 bytes")):
         typing, terminal = pty.openpty()
         with subprocess.Popen([client_bin, *arguments], stdin=terminal, stdout=subprocess.PIPE,
                               env=clean_environment()) as process:
             os.close(terminal)
-            os.write(typing, b"hello\n\x04")
+            os.write(typing, b"12 34\n\x04")
             try:
                 output, _ = process.communicate(timeout=60)  # nothing more is typed
             finally:
                 process.kill()
         os.close(typing)
-        assert b"6 bytes" in output, arguments
-
-
-def test_control_c_leaves_the_line_of_progress(client_bin):
-    """The prompt behind it begins a line of its own."""
-    seen, terminal = pty.openpty()
-    with subprocess.Popen([client_bin, "count", "/dev/zero"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=terminal, env=clean_environment(TERM="xterm")) as process:
-        os.close(terminal)
-        output = b""
-        while b"/s" not in output:  # the rate that the line tells
-            output += os.read(seen, 4096)
-        process.send_signal(signal.SIGINT)
-        try:
-            while True:
-                output += os.read(seen, 4096)
-        except OSError:  # the program has ended
-            pass
-        assert process.wait(60) in (-signal.SIGINT, 130)
-    os.close(seen)
-    assert output.endswith(b"\n"), output[-200:]
+        assert said in output, arguments
 
 
 def test_without_a_file_at_a_terminal(client_bin):
@@ -364,7 +351,7 @@ def test_svg_is_well_formed(histogram, tmp_path):
 def test_help_fits_80_columns(histogram):
     for command in ((), ("count",), ("compute",), ("image",), ("bench",), ("describe",), ("health",),
                     ("completion",)):
-        lines = histogram("help", *command).stdout.decode().splitlines()
+        lines = histogram(*command, "--help").stdout.decode().splitlines()
         assert all(len(line) <= 80 for line in lines), max(lines, key=len)
 
 
@@ -416,7 +403,7 @@ def test_describe_and_health(run):
     document = json.loads(run("describe", "--format", "json").stdout)
     assert document["limits"]["bin_count_max"] == 65536
     assert any(backend["name"] == "cpu" for backend in document["backends"])
-    assert "rows 1,048,576" in " ".join(run("describe").stdout.decode().split())
+    assert "rows max 1,048,576" in " ".join(run("describe").stdout.decode().split())
     for arguments in ((), ("liveness",), ("backend/cpu",), ("histogram.v1.HistogramService",)):
         run("health", *arguments)
     run("health", "no-such-service", status=1)
@@ -427,14 +414,14 @@ def test_health_over_http(run, server):
     done = run("health", "--http", server.metrics_address, address="127.0.0.1:1")  # not asked there
     assert done.stdout == b"ready\n"
     done = run("health", "--http", server.address, "--timeout", "5", status=1)
-    assert b"does not speak HTTP" in done.stderr or b"no answer from" in done.stderr
+    assert b"does not speak HTTP" in done.stderr or b"cannot read" in done.stderr
     for address in ("127.0.0.1:1", "https://127.0.0.1:1", "127.0.0.1", ":9464", "127.0.0.1:", "no.such.host.invalid:9464"):
         assert run("health", "--http", address, status=1).stderr.count(b"\n") == 1
     run("health", "--http", server.metrics_address, "liveness", status=2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = "127.0.0.1:{}".format(silent.getsockname()[1])
         done = run("health", "--http", address, "--timeout", "0.3", status=1)
-        assert b"in time" in done.stderr
+        assert b"waiting for " in done.stderr
 
 
 @pytest.mark.parametrize("command", ("health", "describe", "bench", "compute"))
@@ -476,27 +463,20 @@ def test_bench_says_that_its_server_died(client_bin, start_server, api):
     assert b"the server was not available to " in error and error.count(b"\n") == 1, error
 
 
-@pytest.mark.parametrize("chunk", (16 << 10, 1 << 20), ids=("a chunk that is sent at once", "chunks under way"))
-def test_input_that_is_silent_while_the_server_drains(client_bin, start_server, chunk):
-    """Accumulate is never retried: the client shows what was counted, and says that it is not all.
-    It hears so even if the server is gone before the input goes on."""
-    server = start_server("--payload-bytes-max", chunk)
+def test_input_that_is_silent_while_the_server_drains(client_bin, start_server):
+    """Accumulate is never retried: the client says that the server went away."""
+    server = start_server("--payload-bytes-max", 16 << 10)
     process = subprocess.Popen(
         [client_bin, "--server", server.address, "compute", "-", "--format", "json"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=clean_environment())
-    some = b"x" * chunk * (chunk >> 17 or 1)
-    process.stdin.write(some)
+    process.stdin.write(b"x" * (16 << 10))
     process.stdin.flush()
     wait_until(lambda: server.metrics().value("histsvc_kernel_duration_seconds_count") > 0, 60, "a count")
     server.stop()
-    output, error = process.communicate(some, timeout=60)
-    assert process.returncode == 1
+    output, error = process.communicate(b"x", timeout=60)
+    assert (process.returncode, output) == (1, b"")
     assert len(error.decode().strip().splitlines()) == 1, error
-    assert b"the last reply holds what it had read; counted are the first " in error
-    [entry] = json.loads(output)["histograms"]
-    assert 0 < entry["samples"] == entry["counts"][ord("x")] <= len(some)
-    assert "shutting down" in entry["incomplete"]
 
 
 @pytest.fixture
@@ -551,19 +531,18 @@ def test_uploads_over_a_quota_wait(run, start_server, tmp_path):
         assert [entry["samples"] for entry in document["histograms"]] == [f.stat().st_size for f in inputs]
 
 
-@pytest.mark.parametrize(("fault", "logged"), (
-    ("has expired, on ", "expired on 20"), ("is not valid before Jan  1 00:00:00 2100", "is not valid before 2100-01-01")))
-def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault, logged):
+def test_a_certificate_out_of_date_is_refused(run, start_server, tmp_path):
     authority(tmp_path, "ca")
-    if "expired" in fault:
-        certificate(tmp_path, "old", "ca", days="-1")
-    else:
-        future_certificate(tmp_path, "old", "ca")
-    server = start_server("--tls-cert", tmp_path / "old.pem", "--tls-key", tmp_path / "old.key")
-    error = run("--tls", "--tls-ca", tmp_path / "ca.pem", "--tls-server-name", "localhost", "health",
-                address=server.address, status=1).stderr
-    assert b"the certificate of the server at" in error and f" {fault}".encode() in error
-    assert f"old.pem: certificate 1 {logged}" in server.stderr()
+    for name in ("old", "future"):
+        if name == "old":
+            certificate(tmp_path, "old", "ca", days="-1")
+        else:
+            future_certificate(tmp_path, "future", "ca")
+        server = start_server("--tls-cert", tmp_path / f"{name}.pem", "--tls-key", tmp_path / f"{name}.key")
+        error = run("--tls", "--tls-ca", tmp_path / "ca.pem", "--tls-server-name", "localhost", "health",
+                    address=server.address, status=1).stderr
+        assert b"vouches for the certificate" in error and b"it may be out of date" in error
+        assert f"{name}.pem: certificate 1 " in server.stderr()
 
 
 THREADS = "0 more threads of the 6 that it needs: raise the limit of processes"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,7 +12,6 @@
 #include "client/cli/arguments.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/connection.h"
-#include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
 #include "client/load/load_generator.h"
 
@@ -22,8 +20,6 @@ namespace {
 
 using client::LatencyRecorder;
 using client::LoadResult;
-
-constexpr double kDescribeSecondsMax = 5;
 
 constexpr char kBenchFooter[] = R"(Examples:
   histogram-client bench                             64 KiB, eight in flight
@@ -39,17 +35,13 @@ code is 1.)";
 
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-std::string Percentiles(const LatencyRecorder& latency,
-                        std::initializer_list<std::pair<const char*, double>> quantiles) {
+std::string Percentiles(const LatencyRecorder& latency) {
   std::string text;
-  for (const auto& [name, quantile] : quantiles) {
+  for (const auto& [name, quantile] :
+       {std::pair("p50", 0.5), {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}}) {
     absl::StrAppend(&text, name, " ", FormatNanoseconds(latency.QuantileNs(quantile)), "  ");
   }
   return absl::StrCat(text, "max ", FormatNanoseconds(latency.max_ns()));
-}
-
-std::string AllPercentiles(const LatencyRecorder& latency) {
-  return Percentiles(latency, {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}});
 }
 
 std::string RenderErrors(const LoadResult& result) {
@@ -57,7 +49,7 @@ std::string RenderErrors(const LoadResult& result) {
   if (result.wrong > 0) absl::StrAppend(&text, ", ", FormatCount(result.wrong), " wrong answers");
   text += "\n";
   if (result.refusals.count() > 0) {
-    absl::StrAppend(&text, "refused  ", AllPercentiles(result.refusals), "\n");
+    absl::StrAppend(&text, "refused  ", Percentiles(result.refusals), "\n");
   }
   uint64_t others = result.errors;
   for (const auto& [message, count] : result.error_messages) {
@@ -95,7 +87,7 @@ std::string RenderText(const BenchOptions& options, const LoadResult& result, si
                   options.load.connections == 1 ? " connection, " : " connections, ", load,
                   absl::StrFormat(", %.1f s\n", result.seconds));
   if (result.latency.count() > 0) {
-    absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency), "\n");
+    absl::StrAppend(&text, "latency  ", Percentiles(result.latency), "\n");
   }
   absl::StrAppendFormat(&text, "client   %.2f CPU seconds\n", result.client_cpu_seconds);
   if (static_cast<double>(result.begun) + 1 <
@@ -153,30 +145,18 @@ std::string RenderJson(const BenchOptions& options, const LoadResult& result) {
   return json.dump(2) + "\n";
 }
 
-std::string ProgressText(const LoadResult& progress) {
-  std::string line =
-      absl::StrFormat("%.0f s  %s requests", progress.seconds, FormatCount(progress.requests));
-  if (progress.latency.count() > 0) {
-    absl::StrAppend(&line, "  ", Percentiles(progress.latency, {{"p50", 0.5}, {"p99", 0.99}}));
-  }
-  if (progress.errors > 0) absl::StrAppend(&line, "  ", FormatCount(progress.errors), " errors");
-  return line;
-}
-
 volatile std::sig_atomic_t interrupted = 0;
 
 // Whether the server takes such payloads. A server that cannot describe itself is not asked.
 absl::Status AskForLimit(uint64_t payload_bytes, const ServerOptions& server) {
-  ServerOptions bounded = server;
-  bounded.timeout_s = std::min(server.timeout_s.value_or(kDescribeSecondsMax), kDescribeSecondsMax);
-  const auto client = Connect(bounded);
-  if (!client.ok()) return absl::UnavailableError(Explain(client.status(), bounded));
-  const auto description = (*client)->Describe(CallOf(bounded));
+  const auto client = Connect(server);
+  if (!client.ok()) return absl::UnavailableError(Explain(client.status(), server));
+  const auto description = (*client)->Describe({});
   if (!description.ok()) {
     const absl::Status& status = description.status();
-    const bool nobody = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-                        absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
-    return nobody ? absl::UnavailableError(Explain(status, bounded)) : absl::OkStatus();
+    const bool nobody = absl::IsUnavailable(status) || absl::IsUnauthenticated(status) ||
+                        absl::IsPermissionDenied(status);
+    return nobody ? absl::UnavailableError(Explain(status, server)) : absl::OkStatus();
   }
   const uint64_t limit = description->limits().payload_bytes_max();
   if (limit == 0 || payload_bytes <= limit) return absl::OkStatus();
@@ -262,7 +242,6 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
   if (!connect.ok()) return Fail(env, connect.status().message());
   client::LoadOptions load = options.load;
   load.server = server.server;
-  load.deadline = DeadlineOf(server);
   load.connect = *connect;
   load.api = options.api == "compute"        ? client::LoadApi::kCompute
              : options.api == "compute-many" ? client::LoadApi::kComputeMany
@@ -274,27 +253,15 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     std::signal(SIGINT, SIG_DFL);
   });
   const absl::Cleanup as_ever = [] { std::signal(SIGINT, SIG_DFL); };
-  StatusLine line(env.err, env.err_terminal);
-  load.stop = [&] {
-    if (interrupted != 0) line.Show("waiting for the answers under way; Ctrl-C: give up");
-    return interrupted != 0;
-  };
-  load.on_progress = [&](const LoadResult& progress) { line.Show(ProgressText(progress)); };
-  line.Show("warming up");
+  load.stop = [] { return interrupted != 0; };
   const absl::StatusOr<LoadResult> result = client::RunLoad(load);
-  line.Clear();
   if (absl::IsInvalidArgument(result.status())) {
     return UsageError(env, result.status().message());
   }
   if (!result.ok()) return Fail(env, Explain(result.status(), server));
-  const std::string why = interrupted != 0
-                              ? "interrupted"
-                              : absl::StrFormat("--timeout ended it, %g s after its begin,",
-                                                server.timeout_s.value_or(0));
-  const int stopped_code = interrupted != 0 ? kInterrupted : kFailure;
   if (result->stopped && result->seconds == 0) {
-    Fail(env, why + " while warming up: nothing was measured");
-    return stopped_code;
+    Note(env, "interrupted while warming up: nothing was measured");
+    return kInterrupted;
   }
   const int code = Emit(env, options.output.output,
                         options.output.format == "json"
@@ -302,9 +269,9 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
                             : RenderText(options, *result, OutputColumns(env, options.output)));
   if (code != kSuccess) return code;
   if (result->stopped) {
-    Fail(env,
-         absl::StrFormat("%s after %.1f of %g s", why, result->seconds, options.load.duration_s));
-    return stopped_code;
+    Note(env, absl::StrFormat("interrupted after %.1f of %g s", result->seconds,
+                              options.load.duration_s));
+    return kInterrupted;
   }
   const std::string complaint = Complaint(load, *result);
   return complaint.empty() ? kSuccess : Fail(env, complaint);

@@ -12,7 +12,6 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/text.h"
@@ -71,20 +70,16 @@ bool NeedsSecondLook(const v1::Spec& spec, const ServerOptions& server) {
 }
 
 // Takes big-endian inputs into memory. If `twice`, those that can be read only once, too.
-absl::Status KeepInputs(bool twice, SampleType type, absl::Time deadline,
-                        std::vector<Input>& inputs) {
+absl::Status KeepInputs(bool twice, SampleType type, std::vector<Input>& inputs) {
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   for (Input& input : inputs) {
-    const auto size = SizeOf(input);
-    if (!size.ok()) continue;  // reported when counting
-    if (!input.big_endian && (!twice || size->has_value())) continue;
     const auto timed = TimeLook(input);
-    const absl::StatusOr<InputFile> file = OpenInput(input);
-    if (!file.ok()) return file.status();
-    absl::StatusOr<std::string> bytes = ReadAll(**file, input.name, deadline, kBytesMax + 1);
+    const absl::StatusOr<Source> source = Open(input);
+    if (!source.ok()) continue;  // reported when counting
+    if (!input.big_endian && (!twice || source->stream == nullptr)) continue;
+    std::string storage;
+    const auto bytes = ReadWhole(input, *source, storage, kBytesMax + 1);
     if (!bytes.ok()) return bytes.status();
-    bytes->insert(0, input.head);
-    if (bytes->size() > input.limit) bytes->resize(input.limit);
     if (bytes->size() > kBytesMax) {
       return absl::FailedPreconditionError(absl::StrCat(
           input.name, " is longer than ", FormatBytes(kBytesMax),
@@ -94,12 +89,12 @@ absl::Status KeepInputs(bool twice, SampleType type, absl::Time deadline,
               : ", the most that is kept of what can be read only once; save it as a file, since "
                 "its range, median and quantiles take a second look"));
     }
-    if (input.array && bytes->size() < input.limit) return CutOff(input);
+    if (storage.empty()) storage = std::string(*bytes);
     const auto step = static_cast<ptrdiff_t>(SampleBytes(type));
-    for (auto at = bytes->begin(); input.big_endian && at != bytes->end(); at += step) {
+    for (auto at = storage.begin(); input.big_endian && at != storage.end(); at += step) {
       std::reverse(at, at + step);
     }
-    input.bytes = *std::move(bytes);
+    input.bytes = std::move(storage);
   }
   return absl::OkStatus();
 }
@@ -107,10 +102,9 @@ absl::Status KeepInputs(bool twice, SampleType type, absl::Time deadline,
 // What the inputs hold, and where their bins lie.
 absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& server,
                          std::vector<Input>& inputs, v1::Spec& spec) {
-  const absl::Time deadline = DeadlineOf(server);
   const bool text = options.numbers || !options.column.empty();
-  absl::Status found = text ? ReadNumbers(options.column, deadline, inputs, spec)
-                            : FindType(options.type, deadline, inputs, spec);
+  absl::Status found =
+      text ? ReadNumbers(options.column, inputs, spec) : FindType(options.type, inputs, spec);
   if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
@@ -118,8 +112,8 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
     return OptionError(absl::StrCat("--", BinningKind(spec)),
                        absl::StrCat("it bins bytes (u8), not ", type));
   }
-  absl::Status kept = KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), deadline, inputs);
-  return kept.ok() ? FindRange(absl::MakeSpan(inputs), deadline, spec) : kept;
+  absl::Status kept = KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), inputs);
+  return kept.ok() ? FindRange(absl::MakeSpan(inputs), spec) : kept;
 }
 
 // Says of headers that look like samples that they are not counted.
@@ -147,16 +141,6 @@ void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
     }
     Note(env, absl::StrCat(input.name, ": its bytes are counted; ", instead));
   }
-}
-
-// Why the server has counted a part only. A connection that breaks while the server shuts down may
-// lose the server's sentence.
-std::string ExplainCut(const absl::Status& status, const ServerOptions& server) {
-  if (absl::IsUnavailable(status) && !client::ErrorDetail(status).has_value()) {
-    return absl::StrCat("the server at ", server.server,
-                        " shut down; its last reply holds what it had read");
-  }
-  return ExplainCount(status, server);
 }
 
 std::string Render(const std::vector<Report>& reports, const ComputeOptions& options,
@@ -192,15 +176,14 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     inputs.push_back(file == "-" ? StandardInput(env.standard_input) : Input{file, file});
   }
   if (absl::Status status = FindSamples(options, server, inputs, *spec); !status.ok()) {
-    if (absl::IsInvalidArgument(status)) return UsageError(env, status.message());
-    const bool late = server.in_process && absl::IsDeadlineExceeded(status);
-    return Fail(env, late ? ExplainCount(status, server) : std::string(status.message()));
+    return absl::IsInvalidArgument(status) ? UsageError(env, status.message())
+                                           : Fail(env, status.message());
   }
   if (TypeOf(*spec) == SampleType::kU8 && options.type.empty() && !BinsAreSymbols(*spec)) {
     NoteNumbers(inputs, env);
   }
   NoteHeaders(inputs, env);
-  const auto results = CountInputs(server, *spec, inputs, env);
+  const auto results = CountInputs(server, *spec, inputs);
   if (!results.ok()) {
     const std::string error = ExplainCount(results.status(), server);
     return server.in_process ? UsageError(env, error) : Fail(env, error);
@@ -217,11 +200,6 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
         Note(env, absl::StrCat(inputs[i].name,
                                ": the median is missing: it takes all samples at once, and the "
                                "input is larger than what this server takes"));
-      }
-      if (!result->incomplete.ok()) {
-        code = Fail(env, absl::StrCat(inputs[i].name, ": ", ExplainCut(result->incomplete, server),
-                                      "; counted are the first ",
-                                      FormatCount(result->histogram.samples()), " samples"));
       }
       continue;
     }

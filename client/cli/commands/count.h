@@ -6,6 +6,7 @@
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,7 +22,6 @@
 #include "absl/types/span.h"
 #include "client/cli/connection.h"
 #include "client/cli/environment.h"
-#include "client/cli/render/progress.h"
 #include "forms/report.h"
 
 namespace histogram::cli {
@@ -52,19 +52,30 @@ inline auto TimeLook(Input& input) {
   return absl::Cleanup([&input, start = absl::Now()] { input.looked += absl::Now() - start; });
 }
 
-// The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,
-// /proc, /sys). CutOff if a file holds fewer than `limit`.
-absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
+// What an input holds: its bytes as far as they are there, and where the others come from.
+struct Source {
+  absl::string_view bytes;                        // in memory, of a mapped file, or of input.head
+  InputFile stream = nullptr;                     // can be read only once; null: these are all
+  std::shared_ptr<const void> mapping = nullptr;  // holds the bytes of a file
+};
 
-// Opens the input at `begin`; null for one in memory.
-absl::StatusOr<InputFile> OpenInput(const Input& input);
+// Opens an input, or finds out again what it holds. A regular file is mapped, of `limit` bytes at
+// most: a file that becomes shorter while its bytes are used raises SIGBUS. CutOff if it holds
+// fewer. The bytes are valid as long as the source and the input are.
+absl::StatusOr<Source> Open(const Input& input);
 
 // Standard input, or the file itself where it is a regular one, which can be read more than once.
 Input StandardInput(int standard_input);
 
-// Fills the buffer with what follows the first `done` bytes of an input that is read in its order.
-absl::StatusOr<size_t> ReadNext(const Input& input, const InputFile& file, absl::Span<char> buffer,
-                                uint64_t done, absl::Time deadline);
+// Fills the buffer with what follows the first `done` bytes of a source.
+absl::StatusOr<size_t> ReadNext(const Input& input, const Source& source, absl::Span<char> buffer,
+                                uint64_t done);
+// All bytes of a source, of a stream the first `bytes_max`. CutOff where a limited one has fewer.
+// `storage` holds those of a stream. Once the first `head_bytes` are there, or all of fewer,
+// `check` sees them, so that no other input is waited for.
+absl::StatusOr<absl::string_view> ReadWhole(
+    const Input& input, const Source& source, std::string& storage, uint64_t bytes_max = UINT64_MAX,
+    uint64_t head_bytes = 0, const std::function<absl::Status(absl::string_view)>& check = nullptr);
 // The error of an input of which less is there than its size or header said.
 absl::Status CutOff(const Input& input);
 
@@ -80,23 +91,21 @@ absl::Status CheckOutput(const char* option, const std::string& output,
 // Sets the spec's type. Reads the headers of inputs that begin as .npy files do, takes their type
 // and skips the headers. `type`: the type that the user asked for; empty: none.
 // INVALID_ARGUMENT: inputs of two types. FAILED_PRECONDITION: a file that is not readable as .npy,
-// or holds a type that is not supported. DEADLINE_EXCEEDED: as of ReadFully. Errors name the input.
-absl::Status FindType(const std::string& type, absl::Time deadline, std::vector<Input>& inputs,
-                      v1::Spec& spec);
+// or holds a type that is not supported. Errors name the input.
+absl::Status FindType(const std::string& type, std::vector<Input>& inputs, v1::Spec& spec);
 
 // Whether the range of the spec's bins is that of the samples.
 bool NeedsRange(const v1::Spec& spec);
 
-// Sets a missing range of the spec's bins to the least and greatest finite sample of all inputs. It
-// reads the inputs for that. If both are equal, the range is 0.5 to either side, or the next
-// double; without finite samples it is [0, 1]. Without a binning, sets 256 bins, or fewer where the
-// range holds too few doubles. INVALID_ARGUMENT if an input can be read only once.
-// DEADLINE_EXCEEDED: the reading took longer.
-absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec);
+// Sets a missing range of the spec's bins to the least and greatest finite sample of all inputs,
+// but streams. It reads the inputs for that. If both are equal, the range is 0.5 to either side, or
+// the next double; without finite samples it is [0, 1]. Without a binning, sets 256 bins, or fewer
+// where the range holds too few doubles.
+absl::Status FindRange(absl::Span<Input> inputs, v1::Spec& spec);
 
-// Replaces each input by its numbers, in memory (8 bytes each, up to 16 while it reads), and sets
-// the spec's type: i64 where all numbers of all inputs are whole, u64 where some of these need it,
-// else f64.
+// Replaces each input by its numbers, in memory (8 bytes each; up to 16, and the text of a stream,
+// while it reads), and sets the spec's type: i64 where all numbers of all inputs are whole, u64
+// where some of these need it, else f64.
 //
 // `column` empty: numbers between blanks, line ends and commas. Else a column of a table with a
 // header, whose cells are parted by commas, or by tabs or semicolons where the header has no comma
@@ -105,8 +114,7 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
 // a text is not a number, an integer among others that are not whole is no f64, a row has more
 // cells than the header, or a quote is not closed; the message names input, line and text.
 // INVALID_ARGUMENT: no such column, or more than one of that name.
-absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
-                         v1::Spec& spec);
+absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, v1::Spec& spec);
 
 // Whether the beginning of an input is text of numbers: nothing but digits, signs, points,
 // exponents and what separates numbers, with at least one digit and one separator.
@@ -116,12 +124,9 @@ bool LooksLikeNumbers(absl::string_view beginning);
 // inputs is that of the connection or, in this process only, INVALID_ARGUMENT for a bad spec.
 using Results = absl::StatusOr<std::vector<absl::StatusOr<Report>>>;
 
-Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs,
-                    Environment& env);
-// Without a server, with the service's kernels and answers. Large inputs use all cores. Memory is
-// one block for each core, whatever the files' sizes.
-Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs, absl::Time deadline,
-                       Progress& progress);
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs);
+// Without a server, with the service's kernels and answers. Large files use all cores.
+Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs);
 
 // The error in one line, in terms of the command line.
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server);

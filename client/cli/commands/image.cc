@@ -114,8 +114,7 @@ std::string RenderImageTable(const Picture& picture, const std::string& file, si
 }
 
 // `grey`: the channel of the threshold, with its samples.
-absl::Status Binarize(const Picture& picture, const Channel& grey, const std::string& path,
-                      absl::Time deadline) {
+absl::Status Binarize(const Picture& picture, const Channel& grey, const std::string& path) {
   const auto threshold = ThresholdOf(picture);
   if (!threshold.has_value()) {
     return absl::FailedPreconditionError(
@@ -127,32 +126,33 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
     if (ValueAt(image, grey, i) > *threshold) values[i] = '\xff';
   }
   if (absl::EndsWith(absl::AsciiStrToLower(path), ".pgm")) {
-    return WriteFile(path, EncodePgm(image.width, image.height, values), deadline);
+    return WriteFile(path, EncodePgm(image.width, image.height, values));
   }
-  const auto png = EncodeBlackWhitePng(image.width, image.height, values);
+  const auto png = EncodePng(image.width, image.height, values);
   if (!png.ok()) return png.status();
-  return WriteFile(path, *png, deadline);
+  return WriteFile(path, *png);
 }
 
 // What begins as no picture is refused without waiting for the rest. Errors name the file.
-absl::StatusOr<Image> ReadPicture(const Input& input, absl::Time deadline) {
+absl::StatusOr<Image> ReadPicture(const Input& input) {
   constexpr uint64_t kHeadBytes = 8, kBytesMax = uint64_t{4} << 30;
-  const std::string& name = input.name;
-  const auto size = SizeOf(input);
-  if (!size.ok()) return size.status();
-  const absl::StatusOr<InputFile> opened = OpenInput(input);
-  if (!opened.ok()) return opened.status();
-  const auto named = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
+  const absl::StatusOr<Source> source = Open(input);
+  if (!source.ok()) return source.status();
+  const auto named = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat(input.name, ": ", status.message()));
   };
-  const auto head = ReadAll(**opened, name, deadline, kHeadBytes);
-  if (!head.ok()) return head.status();
-  if (absl::Status status = CheckHead(*head); !status.ok()) return named(status.message());
-  auto bytes = ReadAll(**opened, name, deadline, kBytesMax);
+  std::string storage;
+  const auto bytes =
+      ReadWhole(input, *source, storage, kBytesMax, kHeadBytes, [&](absl::string_view head) {
+        const absl::Status status = CheckHead(head);
+        return status.ok() ? status : named(status);
+      });
   if (!bytes.ok()) return bytes.status();
-  if (bytes->size() == kBytesMax) return named("the picture's file is longer than 4 GiB");
-  absl::StatusOr<Image> image = DecodeImage(bytes->insert(0, *head));
-  return image.ok() ? std::move(image) : named(image.status().message());
+  if (bytes->size() >= kBytesMax) {
+    return named(absl::InvalidArgumentError("the picture's file is longer than 4 GiB"));
+  }
+  absl::StatusOr<Image> image = DecodeImage(*bytes);
+  return image.ok() ? std::move(image) : named(image.status());
 }
 
 // A bin for each value.
@@ -171,17 +171,16 @@ v1::Spec SpecOf(const Image& image) {
 
 // `name`: of its file.
 absl::StatusOr<Picture> CountPicture(Image image, size_t grey, const std::string& name,
-                                     const ServerOptions& server, Environment& env) {
+                                     const ServerOptions& server) {
   std::vector<Input> inputs;
   for (Channel& channel : image.channels) {
     inputs.push_back({absl::StrCat(name, ": ", channel.name), "", std::move(channel.values)});
   }
   Picture picture = {std::move(image), {}, grey};
-  auto results = CountInputs(server, SpecOf(picture.image), std::move(inputs), env);
+  auto results = CountInputs(server, SpecOf(picture.image), std::move(inputs));
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
     if (!result.ok()) return result.status();
-    if (!result->incomplete.ok()) return result->incomplete;
     picture.reports.push_back(*std::move(result));
   }
   return picture;
@@ -210,17 +209,16 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!options.binarize.empty() && options.binarize == options.output.output) {
     return UsageError(env, "--binarize and --output name the same file");
   }
-  absl::StatusOr<Image> image = ReadPicture(input, env.deadline);
+  absl::StatusOr<Image> image = ReadPicture(input);
   if (!image.ok()) return Fail(env, image.status().message());
   const bool colours = image->channels.size() >= 3;
   if (colours) image->channels.push_back(GreyOf(*image));
   const size_t grey = colours ? image->channels.size() - 1 : 0;
   const Channel kept = options.binarize.empty() ? Channel() : image->channels[grey];
-  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), grey, name, server, env);
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), grey, name, server);
   if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), server));
   if (!options.binarize.empty()) {
-    if (absl::Status status = Binarize(*picture, kept, options.binarize, env.deadline);
-        !status.ok()) {
+    if (absl::Status status = Binarize(*picture, kept, options.binarize); !status.ok()) {
       return Fail(env, status.message());
     }
   }

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -12,41 +13,41 @@
 
 namespace histogram::cli {
 
-absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
-  if (input.bytes.has_value()) return input.bytes->size();
-  if (input.path == "-") return std::nullopt;
-  struct stat info = {};
-  if (stat(input.path.c_str(), &info) != 0) return FileError("open", input.path);
-  if (S_ISDIR(info.st_mode)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(input.path, " is a directory; name its files"));
-  }
-  // sysfs tells one size of all of its files.
-  struct statfs system = {};
-  const bool true_size = statfs(input.path.c_str(), &system) != 0 || system.f_type != SYSFS_MAGIC;
-  if (!S_ISREG(info.st_mode) || info.st_size == 0 || !true_size) return std::nullopt;
-  const auto size = static_cast<uint64_t>(info.st_size);
-  const uint64_t left = size - std::min(size, input.begin);
-  if (input.limited() && left < input.limit) return CutOff(input);
-  return std::min(left, input.limit);
-}
-
-absl::StatusOr<InputFile> OpenInput(const Input& input) {
-  if (input.bytes.has_value()) return nullptr;
-  if (input.opened != nullptr) return input.opened;
+absl::StatusOr<Source> Open(const Input& input) {
+  if (input.bytes.has_value()) return Source{*input.bytes};
+  if (input.opened != nullptr) return Source{input.head, input.opened};
   if (input.path == "-") return absl::FailedPreconditionError("standard input is closed");
-  // Without O_NONBLOCK a FIFO that has no writer yet blocks past any deadline.
-  const int file = open(input.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const Waiting waiting(input.name);  // a FIFO's writer
+  const int file = open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FileError("open", input.path);
   InputFile opened(new int(file), [](const int* descriptor) {
     close(*descriptor);
     delete descriptor;
   });
-  (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
-  if (input.begin > 0 && lseek(file, static_cast<off_t>(input.begin), SEEK_SET) < 0) {
-    return FileError("open", input.path);
+  struct stat info = {};
+  if (fstat(file, &info) != 0) return FileError("open", input.path);
+  if (S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(input.path, " is a directory; name its files"));
   }
-  return opened;
+  // sysfs tells one size of all of its files, and procfs none.
+  struct statfs system = {};
+  const bool true_size = fstatfs(file, &system) != 0 || system.f_type != SYSFS_MAGIC;
+  if (!S_ISREG(info.st_mode) || info.st_size == 0 || !true_size) {
+    (void)lseek(file, static_cast<off_t>(input.begin), SEEK_SET);
+    return Source{"", std::move(opened)};
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  void* const memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (memory == MAP_FAILED) return FileError("map", input.path);
+  (void)madvise(memory, size, MADV_SEQUENTIAL);
+  Source source = {{static_cast<const char*>(memory), size},
+                   nullptr,
+                   {memory, [size](void* mapped) { munmap(mapped, size); }}};
+  source.bytes.remove_prefix(std::min<uint64_t>(input.begin, size));
+  if (input.limited() && source.bytes.size() < input.limit) return CutOff(input);
+  source.bytes = source.bytes.substr(0, input.limit);
+  return source;
 }
 
 Input StandardInput(int standard_input) {
@@ -64,14 +65,36 @@ Input StandardInput(int standard_input) {
   return input;
 }
 
-absl::StatusOr<size_t> ReadNext(const Input& input, const InputFile& file, absl::Span<char> buffer,
-                                uint64_t done, absl::Time deadline) {
-  const std::string& known = input.bytes.has_value() ? *input.bytes : input.head;
+absl::StatusOr<size_t> ReadNext(const Input& input, const Source& source, absl::Span<char> buffer,
+                                uint64_t done) {
+  const absl::string_view known = source.bytes;
   const size_t copied = done < known.size() ? known.copy(buffer.data(), buffer.size(), done) : 0;
-  if (file == nullptr) return copied;
-  const auto more = ReadFully(*file, buffer.subspan(copied), input.name, deadline);
+  if (source.stream == nullptr) return copied;
+  const auto more = ReadFully(*source.stream, buffer.subspan(copied), input.name);
   if (!more.ok()) return more.status();
   return copied + *more;
+}
+
+absl::StatusOr<absl::string_view> ReadWhole(
+    const Input& input, const Source& source, std::string& storage, uint64_t bytes_max,
+    uint64_t head_bytes, const std::function<absl::Status(absl::string_view)>& check) {
+  if (source.stream == nullptr) {
+    const absl::Status status = check ? check(source.bytes) : absl::OkStatus();
+    return status.ok() ? absl::StatusOr<absl::string_view>(source.bytes) : status;
+  }
+  storage = std::string(source.bytes);
+  const uint64_t most = std::min(bytes_max, input.limit);
+  for (const uint64_t until : {std::min(head_bytes, most), most}) {
+    if (until <= storage.size()) continue;
+    absl::StatusOr<std::string> more = ReadAll(*source.stream, input.name, until - storage.size());
+    if (!more.ok()) return more.status();
+    storage = storage.empty() ? *std::move(more) : storage + *more;
+    if (absl::Status s = check ? check(storage) : absl::OkStatus(); !s.ok()) return s;
+    if (storage.size() < until) break;  // asked a second time a terminal would wait for a key
+  }
+  if (input.limited() && storage.size() < most) return CutOff(input);
+  storage.resize(std::min<uint64_t>(storage.size(), most));
+  return absl::string_view(storage);
 }
 
 absl::Status CutOff(const Input& input) {

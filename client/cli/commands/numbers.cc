@@ -1,137 +1,203 @@
 #include "absl/strings/numbers.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
+#include <limits>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/commands/number_list.h"
-#include "client/cli/files.h"
-#include "client/cli/render/text.h"
+#include "forms/options.h"
 
 namespace histogram::cli {
 namespace {
 
-constexpr size_t kTextBytes = size_t{1} << 20;
-constexpr size_t kLineBytesMax = size_t{64} << 20;
 constexpr size_t kBeginningBytes = 4096;  // to tell text from other files
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr absl::string_view kSeparators = ",\t;";  // of cells
 
-// Reads an input in blocks. The next block begins with what its user left of the last one.
-class Reader {
- public:
-  Reader(const Input& input, InputFile file, absl::Time deadline)
-      : input_(input), file_(std::move(file)), deadline_(deadline) {}
+// Whether the character parts numbers.
+bool Separates(char c) { return c == ' ' || c == ',' || (c >= '\t' && c <= '\r'); }
 
-  // The next block; empty at the end.
-  absl::StatusOr<absl::string_view> Next() {
-    line_ += static_cast<uint64_t>(std::count(block_.begin(), block_.begin() + used_, '\n'));
-    block_.erase(0, static_cast<size_t>(used_));
-    used_ = 0;
-    if (ended_) return absl::string_view(block_);
-    const size_t before = block_.size();
-    if (before > kLineBytesMax) {
-      return Error(block_.data(),
-                   absl::StrCat("a line, a word or what quotes enclose is longer than ",
-                                FormatBytes(kLineBytesMax)));
-    }
-    block_.resize(before + kTextBytes);
-    const auto bytes =
-        ReadFully(*file_, absl::MakeSpan(block_).subspan(before), input_.name, deadline_);
-    if (!bytes.ok()) return bytes.status();
-    block_.resize(before + *bytes);
-    ended_ = *bytes < kTextBytes;
-    if (line_ > 0) return absl::string_view(block_);
-    line_ = 1;
-    if (absl::StartsWith(block_, "\xFF\xFE") || absl::StartsWith(block_, "\xFE\xFF")) {
-      return Error(block_.data(), "the text is UTF-16; make it UTF-8: iconv -f UTF-16 -t UTF-8");
-    }
-    if (absl::StartsWith(block_, "\x93NUMPY")) {
-      return Error(block_.data(), "a .npy file is no text; leave out --numbers and --column");
-    }
-    if (absl::StrContains(absl::string_view(block_).substr(0, kBeginningBytes), '\0')) {
-      return Error(block_.data(),
-                   "this is no text but binary, compressed or UTF-16; unpack or convert it before");
-    }
-    if (absl::StartsWith(block_, kByteOrderMark)) block_.erase(0, kByteOrderMark.size());
-    return absl::string_view(block_);
+absl::StatusOr<double> RealOf(absl::string_view text) {
+  const absl::string_view digits = absl::StripPrefix(text, "+");
+  const char* const end = digits.data() + digits.size();
+  double value = 0;
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  if (error == std::errc::invalid_argument || stop != end || absl::StartsWith(text, "+-")) {
+    return absl::FailedPreconditionError(absl::StrCat(Quoted(text), " is not a number"));
   }
+  if (error == std::errc::result_out_of_range) {
+    value = std::strtod(std::string(digits).c_str(), nullptr);  // below the least f64 is 0
+    if (std::isinf(value)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(Quoted(text), " is beyond the greatest f64, 1.7976931348623157e308"));
+    }
+  }
+  return value;
+}
 
-  // Whether nothing follows the present block.
-  bool ended() const { return ended_; }
-  // The block's user has done with it up to `end`.
-  void Use(const char* end) { used_ = end - block_.data(); }
+// The types that hold numbers, in the order in which they are tried.
+enum class Kind : uint8_t { kI64, kU64, kF64 };
 
-  // Names the place of `at` in the present block: "FILE, line 3: ".
-  absl::Status Error(const char* at, absl::string_view message,
-                     absl::StatusCode code = absl::StatusCode::kFailedPrecondition) const {
-    const auto line = line_ + static_cast<uint64_t>(std::count(block_.data(), at, '\n'));
-    return absl::Status(code, absl::StrCat(input_.name, ", line ", line, ": ", message));
+// The numbers of one input, as the bits of their type.
+class Numbers {
+ public:
+  // `other`: what is no integer, or none of the type of another.
+  Numbers(Kind kind, const std::string& other) : kind_(kind), needed_(kind), other_(other) {}
+
+  // Adds the number that is all of `text`; an empty one is a NaN. OUT_OF_RANGE: it is `needed`, as
+  // the message says. FAILED_PRECONDITION: it is no number, or none of any type that holds `other`.
+  absl::Status Add(absl::string_view text) {
+    const bool negative = absl::StartsWith(text, "-");
+    const absl::string_view digits = text.substr(negative || absl::StartsWith(text, "+") ? 1 : 0);
+    const char* const end = digits.data() + digits.size();
+    uint64_t magnitude = 0;
+    const auto [stop, error] = std::from_chars(digits.data(), end, magnitude);
+    bool whole = error == std::errc() && stop == end && (!negative || magnitude <= kLeastI64);
+    double value = negative ? -static_cast<double>(magnitude) : static_cast<double>(magnitude);
+    if (text.empty()) {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else if (!whole) {
+      const absl::StatusOr<double> real = RealOf(text);
+      if (!real.ok()) return real.status();
+      value = *real;
+      if (std::isfinite(value) && !IsHeld(digits, value)) {
+        whole = absl::SimpleAtoi(*IntegerOf(digits), &magnitude) &&
+                (!negative || magnitude <= kLeastI64);
+        if (!whole) {
+          return absl::FailedPreconditionError(
+              absl::StrCat("the integer ", Quoted(text), " is no f64, and beyond i64 and u64"));
+        }
+      }
+    }
+    if (kind_ == Kind::kF64) return AddReal(text, whole, magnitude, value);
+    const bool fits =
+        kind_ == Kind::kI64 ? magnitude < kLeastI64 || negative : !negative || magnitude == 0;
+    if (whole && fits) {
+      bits_.push_back(negative ? uint64_t{0} - magnitude : magnitude);
+      return absl::OkStatus();
+    }
+    needed_ = whole && kind_ == Kind::kI64 ? Kind::kU64 : Kind::kF64;
+    return absl::OutOfRangeError(text.empty() ? "an empty cell" : Quoted(text));
+  }
+  // Adds the number at the front of a text, up to a separator; returns where it stops. Null:
+  // nothing is added, Add knows more.
+  const char* AddFront(const char* at, const char* end) {
+    return kind_ == Kind::kF64 ? AddFrontAs<double>(at, end) : AddFrontAs<int64_t>(at, end);
+  }
+  Kind needed() const { return needed_; }
+  std::string Bytes() && {
+    std::string bytes(reinterpret_cast<const char*>(bits_.data()), bits_.size() * sizeof(uint64_t));
+    bits_ = {};
+    return bytes;
   }
 
  private:
-  const Input& input_;
-  const InputFile file_;
-  const absl::Time deadline_;
-  std::string block_;
-  ptrdiff_t used_ = 0;
-  uint64_t line_ = 0;  // at the beginning of the block
-  bool ended_ = false;
+  static constexpr uint64_t kLeastI64 = uint64_t{1} << 63;
+
+  template <typename Number>
+  const char* AddFrontAs(const char* at, const char* end) {
+    Number number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    const bool known = error == std::errc() && (stop == end || Separates(*stop)) &&
+                       number < static_cast<Number>(int64_t{1} << 53) &&
+                       number > -static_cast<Number>(int64_t{1} << 53);
+    if (!known || (kind_ == Kind::kU64 && number < 0)) return nullptr;
+    bits_.push_back(std::bit_cast<uint64_t>(number));
+    return stop;
+  }
+
+  absl::Status AddReal(absl::string_view text, bool whole, uint64_t magnitude, double value) {
+    const double size = std::fabs(value);
+    if (whole && !(size < 0x1p64 && static_cast<uint64_t>(size) == magnitude)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the integer ", Shown(text), " is no f64, and ", other_, " is no integer of its type"));
+    }
+    bits_.push_back(std::bit_cast<uint64_t>(value));
+    return absl::OkStatus();
+  }
+
+  const Kind kind_;
+  Kind needed_;
+  const std::string& other_;
+  std::vector<uint64_t> bits_;
 };
 
-absl::Status ReadWords(Reader& reader, Numbers& numbers) {
+// The text of an input.
+struct Text {
+  const std::string& name;
+  absl::string_view bytes;
+
+  // Names the place of `at` in the text: "FILE, line 3: ".
+  absl::Status Error(const char* at, absl::string_view message,
+                     absl::StatusCode code = absl::StatusCode::kFailedPrecondition) const {
+    const auto line = 1 + std::count(bytes.data(), at, '\n');
+    return absl::Status(code, absl::StrCat(name, ", line ", line, ": ", message));
+  }
+};
+
+absl::Status CheckBeginning(const std::string& name, absl::string_view beginning) {
+  const Text text = {name, beginning};
+  if (absl::StartsWith(beginning, "\xFF\xFE") || absl::StartsWith(beginning, "\xFE\xFF")) {
+    return text.Error(beginning.data(),
+                      "the text is UTF-16; make it UTF-8: iconv -f UTF-16 -t UTF-8");
+  }
+  if (absl::StartsWith(beginning, "\x93NUMPY")) {
+    return text.Error(beginning.data(), "a .npy file is no text; leave out --numbers and --column");
+  }
+  if (absl::StrContains(beginning.substr(0, kBeginningBytes), '\0')) {
+    return text.Error(beginning.data(),
+                      "this is no text but binary, compressed or UTF-16; unpack or convert it "
+                      "before");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadWords(const Text& text, Numbers& numbers) {
+  const char* const end = text.bytes.data() + text.bytes.size();
   bool first = true;
-  while (true) {
-    const absl::StatusOr<absl::string_view> block = reader.Next();
-    if (!block.ok()) return block.status();
-    if (block->empty()) return absl::OkStatus();
-    const char* at = block->data();
-    // The last word may go on in the next block. It ends in what was read last, if at all.
-    const auto last = block->rbegin() + static_cast<ptrdiff_t>(std::min(block->size(), kTextBytes));
-    const char* end = at + block->size();
-    if (!reader.ended()) {
-      const auto separator = std::find_if(block->rbegin(), last, Separates);
-      end = separator == last ? at : separator.base();
-    }
-    reader.Use(end);
-    while (true) {
-      while (at < end && Separates(*at)) ++at;
-      if (at == end) break;
-      const char* const begin = at;
-      at = numbers.AddShort(begin, end);
-      if (at == nullptr) {
-        at = std::find_if(begin, end, Separates);
-        const absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
-        if (!status.ok()) {
-          const bool header = first && absl::ascii_isalpha(static_cast<unsigned char>(*begin));
-          return reader.Error(
-              begin, absl::StrCat(status.message(),
-                                  header ? "; --column NAME counts what is below a header" : ""));
-        }
-      }
-      first = false;
-    }
+  for (const char* at = text.bytes.data();; first = false) {
+    while (at < end && Separates(*at)) ++at;
+    if (at == end) return absl::OkStatus();
+    const char* const begin = at;
+    at = numbers.AddFront(begin, end);
+    if (at != nullptr) continue;
+    at = std::find_if(begin, end, Separates);
+    const absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
+    if (status.ok()) continue;
+    if (absl::IsOutOfRange(status)) return status;
+    const bool header = first && absl::ascii_isalpha(static_cast<unsigned char>(*begin));
+    return text.Error(begin,
+                      absl::StrCat(status.message(),
+                                   header ? "; --column NAME counts what is below a header" : ""));
   }
 }
 
 // A row of a table: its cells without quotes and blanks around them, and where it ends: at a line
 // end, or at the end of what was read, perhaps within quotes.
-struct Row {
+struct TableRow {
   std::vector<absl::string_view> cells;
   std::deque<std::string> unquoted;  // hold the cells with quotes
   const char* end = nullptr;
   bool open = false;
 };
 
-void ReadRow(char separator, const char* at, const char* end, Row& row) {
+void ReadRow(char separator, const char* at, const char* end, TableRow& row) {
   row.cells.clear();
   row.unquoted.clear();
   while (true) {
@@ -184,7 +250,7 @@ struct Header {
 absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& column) {
   Header header;
   header.separator = SeparatorOf(row);
-  Row cells;
+  TableRow cells;
   ReadRow(header.separator, row.data(), row.data() + row.size(), cells);
   const std::vector<absl::string_view>& names = cells.cells;
   header.columns = names.size();
@@ -210,9 +276,9 @@ absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& colu
       names.size() == 1 ? " column: " : " columns: ", known, names.size() > 10 ? ", ..." : ""));
 }
 
-absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
+absl::Status AddCell(const Header& header, const TableRow& row, Numbers& numbers) {
   const absl::string_view cell = header.index < row.cells.size() ? row.cells[header.index] : "";
-  absl::Status status = cell.empty() ? numbers.AddMissing() : numbers.Add(cell);
+  absl::Status status = numbers.Add(cell);
   const size_t cells = row.cells.size() - (row.cells.back().empty() ? 1 : 0);  // but an empty last
   if (!status.ok() || cells <= header.columns) return status;
   return absl::FailedPreconditionError(
@@ -220,87 +286,84 @@ absl::Status AddCell(const Header& header, const Row& row, Numbers& numbers) {
 }
 
 // Sets `number` to the column's name where that is a number.
-absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numbers,
+absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& numbers,
                         std::string& number) {
   std::optional<Header> header;
-  Row row;
-  while (true) {
-    const absl::StatusOr<absl::string_view> block = reader.Next();
-    if (!block.ok()) return block.status();
-    if (block->empty()) {
-      return header.has_value() ? absl::OkStatus()
-                                : reader.Error(block->data(), "there is no header");
+  TableRow row;
+  const char* const end = text.bytes.data() + text.bytes.size();
+  for (const char* at = text.bytes.data(); at < end; at = row.end + (row.end < end ? 1 : 0)) {
+    const char separator =
+        header.has_value() ? header->separator
+                           : SeparatorOf({at, static_cast<size_t>(std::find(at, end, '\n') - at)});
+    ReadRow(separator, at, end, row);
+    if (row.open) return text.Error(at, "a quote is not closed");
+    const absl::string_view line(at, static_cast<size_t>(row.end - at));
+    // Of a table's rows one of empty cells between tabs is no blank line.
+    if (absl::StripAsciiWhitespace(line).empty() &&
+        (!header.has_value() || row.cells.size() == 1)) {
+      continue;
     }
-    const char* at = block->data();
-    const char* const end = at + block->size();
-    while (at < end) {
-      const char* const begin = at;
-      const char separator =
-          header.has_value()
-              ? header->separator
-              : SeparatorOf({begin, static_cast<size_t>(std::find(begin, end, '\n') - begin)});
-      ReadRow(separator, begin, end, row);
-      if (row.end == end && !reader.ended()) break;
-      if (row.open) return reader.Error(begin, "a quote is not closed");
-      const absl::string_view text(begin, static_cast<size_t>(row.end - begin));
-      at = row.end + (row.end < end ? 1 : 0);
-      // Of a table's rows one of empty cells between tabs is no blank line.
-      if (absl::StripAsciiWhitespace(text).empty() &&
-          (!header.has_value() || row.cells.size() == 1)) {
-        continue;
+    if (!header.has_value()) {
+      // Lines of old Macs, of which this row holds all.
+      const size_t cr = line.find('\r');
+      if (cr < line.size() - 1 && line[cr + 1] != '\n') {
+        return text.Error(at, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
       }
-      if (!header.has_value()) {
-        // Lines of old Macs, of which this row holds all.
-        const size_t cr = text.find('\r');
-        if (cr < text.size() - 1 && text[cr + 1] != '\n') {
-          return reader.Error(begin, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
-        }
-        const absl::StatusOr<Header> found = ReadHeader(text, column);
-        if (!found.ok()) {
-          return reader.Error(begin, found.status().message(), found.status().code());
-        }
-        header = *found;
-        if (Numbers().Add(header->name).ok()) number = header->name;
-        continue;
+      const absl::StatusOr<Header> found = ReadHeader(line, column);
+      if (!found.ok()) return text.Error(at, found.status().message(), found.status().code());
+      header = *found;
+      if (!header->name.empty() && Numbers(Kind::kF64, "").Add(header->name).ok()) {
+        number = header->name;
       }
-      if (absl::Status status = AddCell(*header, row, numbers); !status.ok()) {
-        return reader.Error(begin, status.message());
-      }
+      continue;
     }
-    reader.Use(at);
+    if (absl::Status status = AddCell(*header, row, numbers); !status.ok()) {
+      return absl::IsOutOfRange(status) ? status : text.Error(at, status.message());
+    }
   }
+  return header.has_value() ? absl::OkStatus() : text.Error(end, "there is no header");
 }
 
 }  // namespace
 
-absl::Status ReadNumbers(const std::string& column, absl::Time deadline, std::vector<Input>& inputs,
-                         v1::Spec& spec) {
-  std::vector<Numbers> all(inputs.size());
-  bool real = false, beyond_i64 = false, negative = false;
+absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, v1::Spec& spec) {
+  std::vector<std::string> storages(inputs.size());
+  std::vector<Source> sources;
+  std::vector<Text> texts;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto timed = TimeLook(inputs[i]);
-    absl::StatusOr<InputFile> file = OpenInput(inputs[i]);
-    if (!file.ok()) return file.status();
-    Reader reader(inputs[i], *std::move(file), deadline);
+    const std::string& name = inputs[i].name;
+    const absl::StatusOr<Source> source = Open(inputs[i]);
+    if (!source.ok()) return source.status();
+    sources.push_back(*source);
+    const auto bytes =
+        ReadWhole(inputs[i], *source, storages[i], UINT64_MAX, kBeginningBytes,
+                  [&](absl::string_view beginning) { return CheckBeginning(name, beginning); });
+    if (!bytes.ok()) return bytes.status();
+    texts.push_back({name, absl::StripPrefix(*bytes, kByteOrderMark)});
+  }
+  // From the start again with another type where a number is none of the present one.
+  Kind kind = Kind::kI64;
+  std::string other;
+  for (size_t i = 0; i < inputs.size();) {
+    const auto timed = TimeLook(inputs[i]);
+    Numbers numbers(kind, other);
     absl::Status status = column.empty()
-                              ? ReadWords(reader, all[i])
-                              : ReadColumn(reader, column, all[i], inputs[i].header_number);
-    if (!status.ok()) return status;
-    real |= all[i].kind() == Numbers::Kind::kF64;
-    beyond_i64 |= all[i].kind() == Numbers::Kind::kU64;
-    negative |= all[i].has_negative();
-  }
-  real |= beyond_i64 && negative;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (absl::Status status = real ? all[i].ToReal("a number of another input") : absl::OkStatus();
-        !status.ok()) {
-      return absl::FailedPreconditionError(absl::StrCat(inputs[i].name, ": ", status.message()));
+                              ? ReadWords(texts[i], numbers)
+                              : ReadColumn(texts[i], column, numbers, inputs[i].header_number);
+    if (status.ok()) {
+      inputs[i++].bytes = std::move(numbers).Bytes();
+    } else if (absl::IsOutOfRange(status)) {
+      kind = numbers.needed();
+      other = std::string(status.message());
+      i = 0;
+    } else {
+      return status;
     }
-    inputs[i].bytes = std::move(all[i]).Bytes();
   }
-  spec.set_sample_type(real         ? v1::SAMPLE_TYPE_FLOAT64
-                       : beyond_i64 ? v1::SAMPLE_TYPE_UINT64
-                                    : v1::SAMPLE_TYPE_INT64);
+  spec.set_sample_type(kind == Kind::kF64   ? v1::SAMPLE_TYPE_FLOAT64
+                       : kind == Kind::kU64 ? v1::SAMPLE_TYPE_UINT64
+                                            : v1::SAMPLE_TYPE_INT64);
   return absl::OkStatus();
 }
 

@@ -15,8 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/commands/count.h"
-#include "client/cli/files.h"
-#include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
 #include "forms/options.h"
 
@@ -24,7 +22,6 @@ namespace histogram::cli {
 namespace {
 
 constexpr uint32_t kDefaultBins = 256;
-constexpr size_t kReadBytes = size_t{1} << 20;
 
 absl::Status Named(const Input& input, absl::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat(input.name, ": ", what));
@@ -137,17 +134,16 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
 
 // The type that the input's own beginning names: a .npy file's, whatever its name. Sets what of the
 // input are samples. An input that can be read only once stays open.
-absl::StatusOr<std::optional<SampleType>> ReadHeader(absl::Time deadline, bool typed,
-                                                     Input& input) {
-  const auto size = SizeOf(input);
-  absl::StatusOr<InputFile> file = OpenInput(input);
-  if (!size.ok() || !file.ok() || isatty(**file) != 0) return std::nullopt;
+absl::StatusOr<std::optional<SampleType>> ReadHeader(bool typed, Input& input) {
+  const absl::StatusOr<Source> source = Open(input);
+  if (!source.ok()) return std::nullopt;  // reported when counting
+  const bool whole = source->stream == nullptr;
+  if (!whole && isatty(*source->stream) != 0) return std::nullopt;
   std::string start;
   const auto read_to = [&](uint64_t bytes) {
     const size_t before = start.size();
     start.resize(std::max<size_t>(before, bytes));
-    const auto more =
-        ReadFully(**file, absl::MakeSpan(start).subspan(before), input.name, deadline);
+    const auto more = ReadNext(input, *source, absl::MakeSpan(start).subspan(before), before);
     start.resize(before + more.value_or(0));
     return more.status();
   };
@@ -164,13 +160,14 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(absl::Time deadline, bool t
   }
   if (!npy && !zip && !typed && start.size() == kMagic.size()) {
     // A pipe is not waited for: more of it than has come is not needed.
-    pollfd ready = {.fd = **file, .events = POLLIN, .revents = 0};
-    if (size->has_value() || poll(&ready, 1, 0) > 0) {
+    pollfd ready = {.fd = whole ? -1 : *source->stream, .events = POLLIN, .revents = 0};
+    if (!whole && poll(&ready, 1, 0) > 0) {
       std::string more(kLookedAtBytes, '\0');
-      const ssize_t bytes = read(**file, more.data(), more.size());
+      const ssize_t bytes = read(ready.fd, more.data(), more.size());
       start.append(more, 0, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
     }
-    input.looks_like_numbers = LooksLikeNumbers(start);
+    input.looks_like_numbers =
+        LooksLikeNumbers(whole ? source->bytes.substr(0, kLookedAtBytes) : start);
   }
   if (npy) {
     const auto header = ParseNpyHeader(start);
@@ -180,42 +177,21 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(absl::Time deadline, bool t
     input.array = true;
     input.big_endian = header->big_endian;
     input.limit = header->samples * SampleBytes(*type);
-    if (const uint64_t have = size->value_or(0) - skipped;
-        size->has_value() && have < input.limit) {
+    if (const uint64_t have = source->bytes.size() - skipped; whole && have < input.limit) {
       return Named(input, absl::StrCat("it should hold ", FormatCount(input.limit),
                                        " bytes of samples behind its header, and holds ",
                                        FormatCount(have)));
     }
   }
-  if (size->has_value()) {
+  if (whole) {
     input.begin += skipped;
+  } else if (start.size() < kMagic.size()) {  // these are all
+    input.bytes = std::move(start);
   } else {
-    input.opened = *std::move(file);
+    input.opened = source->stream;
     input.head = start.substr(skipped);
   }
   return type;
-}
-
-// Adds the extent of one input.
-absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, double& least,
-                       double& greatest) {
-  const auto timed = TimeLook(input);
-  const absl::StatusOr<InputFile> file = OpenInput(input);
-  if (!file.ok()) return file.status();
-  std::string buffer(kReadBytes, '\0');
-  for (uint64_t done = 0; done < input.limit;) {
-    const auto room = static_cast<size_t>(std::min<uint64_t>(kReadBytes, input.limit - done));
-    const auto bytes = ReadNext(input, *file, absl::MakeSpan(buffer).first(room), done, deadline);
-    if (!bytes.ok()) return bytes.status();
-    const std::span<const char> whole(buffer.data(), *bytes - *bytes % SampleBytes(type));
-    if (const auto extent = FindExtent(std::as_bytes(whole), type); extent.has_value()) {
-      least = std::min(least, extent->least);
-      greatest = std::max(greatest, extent->greatest);
-    }
-    done += *bytes;
-    if (*bytes < room) break;
-  }
-  return absl::OkStatus();
 }
 
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double. They are
@@ -251,14 +227,12 @@ uint32_t DefaultBins(double least, double greatest) {
 
 }  // namespace
 
-absl::Status FindType(const std::string& type, absl::Time deadline, std::vector<Input>& inputs,
-                      v1::Spec& spec) {
+absl::Status FindType(const std::string& type, std::vector<Input>& inputs, v1::Spec& spec) {
   std::optional<SampleType> found;
   if (!type.empty()) found = ParseSampleType(type);
   const Input* first = nullptr;
   for (Input& input : inputs) {
-    if (!SizeOf(input).ok()) continue;  // reported when counting
-    const auto header = ReadHeader(deadline, !type.empty(), input);
+    const auto header = ReadHeader(!type.empty(), input);
     if (!header.ok()) return header.status();
     std::optional<SampleType> its = *header;
     if (!its.has_value() && type.empty()) its = SampleType::kU8;
@@ -285,7 +259,7 @@ bool NeedsRange(const v1::Spec& spec) {
                                           (binning.has_even() && !binning.even().has_lower()));
 }
 
-absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec) {
+absl::Status FindRange(absl::Span<Input> inputs, v1::Spec& spec) {
   const SampleType type = TypeOf(spec);
   const bool narrow =
       KindOf(type) == SampleKind::kFloat && SampleBytes(type) < sizeof(double) &&
@@ -298,16 +272,16 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
   }
   double least = std::numeric_limits<double>::infinity(), greatest = -least;
   for (Input& input : inputs) {
-    const auto size = SizeOf(input);
-    if (!size.ok()) continue;  // reported when counting
-    if (!size->has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          input.name,
-          ": it is empty or can be read only once, so its least and greatest sample are not known "
-          "before; say --range LO:HI"));
+    const auto timed = TimeLook(input);
+    const absl::StatusOr<Source> source = Open(input);
+    if (!source.ok()) continue;  // reported when counting
+    input.limit =
+        source->bytes.size();  // a file that grows is counted as far as its range is known
+    const std::span samples(source->bytes.data(), input.limit - input.limit % SampleBytes(type));
+    if (const auto extent = FindExtent(std::as_bytes(samples), type); extent.has_value()) {
+      least = std::min(least, extent->least);
+      greatest = std::max(greatest, extent->greatest);
     }
-    input.limit = **size;  // a file that grows is counted as far as its range is known
-    if (absl::Status s = AddExtent(input, type, deadline, least, greatest); !s.ok()) return s;
   }
   if (least > greatest) {
     least = 0;

@@ -2,20 +2,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
-#include <limits>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "client/channel.h"
 #include "client/cli/commands/commands.h"
@@ -27,153 +26,69 @@
 namespace histogram::cli {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using Json = nlohmann::ordered_json;
 
+constexpr char kNone[] = "-";
 constexpr char kAny[] = "any";
 
-// Leaves out a column that says "any" in each row.
-void DropUnlimited(Rows& rows, size_t column) {
-  for (size_t r = 1; r < rows.size(); ++r) {
-    if (rows[r][column] != kAny) return;
+std::string Words(const std::string& name) {
+  return absl::StrReplaceAll(name, {{"gigabytes_per_second", "GB/s"}, {"_", " "}});
+}
+
+// A value for people. The largest value of a limit's type is no limit.
+std::string CellOf(const std::string& name, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value == 0 && !absl::EndsWith(name, "_min")) return kNone;
+  if (value.is_number_float()) return absl::StrFormat("%.3g", value.get<double>());
+  const auto number = value.get<uint64_t>();
+  if (number == UINT32_MAX || number == UINT64_MAX) return kAny;
+  return absl::StrContains(name, "bytes") ? FormatBytes(number) : FormatCount(number);
+}
+
+// A row for each object. Leaves out columns that say nothing in any row.
+std::string RenderObjects(const Json& objects, size_t columns) {
+  std::vector<std::vector<std::string>> rows(objects.size() + 1);
+  for (const auto& [name, first] : objects.front().items()) {
+    const auto says_nothing = [&name = name](const Json& object) {
+      const std::string cell = CellOf(name, object[name]);
+      return cell.empty() || cell == kNone || cell == kAny;
+    };
+    if (std::all_of(objects.begin(), objects.end(), says_nothing)) continue;
+    rows[0].push_back(Words(name));
+    for (size_t i = 0; i < objects.size(); ++i)
+      rows[i + 1].push_back(CellOf(name, objects[i][name]));
   }
-  for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+  return RenderRows(rows, columns);
 }
 
-std::string BytesOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
-
-// The largest value of a limit's type, like 0, is no limit.
-template <typename Number>
-std::string UpTo(Number limit, std::string (*format)(uint64_t)) {
-  const bool unlimited = limit == 0 || limit == std::numeric_limits<Number>::max();
-  return unlimited ? kAny : format(limit);
-}
-
-Rows BackendRows(const v1::DescribeResponse& description) {
-  Rows rows = {{"backend", "state", "lanes", "lane", "pinned", "on device", "device"}};
-  for (const auto& backend : description.backends()) {
-    rows.push_back({SafeText(backend.name()), backend.up() ? "up" : "down",
-                    absl::StrCat(backend.lanes()), BytesOrDash(backend.lane_bytes()),
-                    BytesOrDash(backend.pinned_bytes()), BytesOrDash(backend.device_bytes()),
-                    SafeText(absl::StrCat(backend.device(), backend.uuid().empty() ? "" : " ",
-                                          backend.uuid()))});
-  }
-  return rows;
-}
-
-Rows PlacementRows(const v1::DescribeResponse& description) {
-  Rows rows = {{"payloads of", "from", "backend"}};
-  const auto add = [&rows](const char* samples, const auto& placements) {
-    for (const auto& placement : placements) {
-      rows.push_back(
-          {samples, FormatBytes(placement.payload_bytes_min()), SafeText(placement.backend())});
+std::string RenderDescription(const Json& description, size_t columns) {
+  std::string text, tables;
+  for (const auto& [name, value] : description.items()) {
+    const std::string head = Words(name) + ": ";
+    if (value.is_string()) {
+      absl::StrAppend(&text, head, value.get<std::string>(), "\n");
+    } else if (value.is_object()) {
+      std::vector<std::vector<std::string>> rows = {{Words(name), "value"}};
+      for (const auto& [limit, most] : value.items())
+        rows.push_back({Words(limit), CellOf(limit, most)});
+      absl::StrAppend(&tables, "\n", RenderRows(rows, columns));
+    } else if (!value.empty() && value.front().is_object()) {
+      absl::StrAppend(&tables, "\n", Words(name), ":\n", RenderObjects(value, columns));
+    } else if (!value.empty()) {
+      const std::string list = absl::StrJoin(value.get<std::vector<std::string>>(), ", ");
+      absl::StrAppend(&text, head, Hanging(list, head.size(), columns), "\n");
     }
-  };
-  add("bytes", description.placements());
-  add("other samples", description.typed_placements());
-  return rows;
-}
-
-Rows KernelRows(const v1::DescribeResponse& description) {
-  Rows rows = {{"kernel", "backend", "counters", "what it does"}};
-  for (const auto& kernel : description.kernels()) {
-    rows.push_back({SafeText(kernel.name()), SafeText(kernel.backend()),
-                    UpTo(kernel.bin_count_max(), FormatCount), SafeText(kernel.summary())});
   }
-  return rows;
-}
-
-Rows ChoiceRows(const v1::DescribeResponse& description) {
-  Rows rows = {
-      {"backend", "samples", "bins up to", "payloads up to", "bytes up to", "kernel", "speed"}};
-  for (const auto& choice : description.choices()) {
-    const bool all_bins = choice.bin_count_max() >= description.limits().bin_count_max();
-    rows.push_back({SafeText(choice.backend()), TypeName(choice.sample_type()),
-                    all_bins ? kAny : UpTo(choice.bin_count_max(), FormatCount),
-                    UpTo(choice.payloads_max(), FormatCount),
-                    UpTo(choice.payload_bytes_max(), FormatBytes), SafeText(choice.kernel()),
-                    choice.gigabytes_per_second() > 0
-                        ? absl::StrFormat("%.3g GB/s", choice.gigabytes_per_second())
-                        : "not measured"});
-  }
-  DropUnlimited(rows, 3);
-  DropUnlimited(rows, 2);
-  return rows;
-}
-
-Rows LimitRows(const v1::DescribeResponse::Limits& limits) {
-  return {{"limit", "value"},
-          {"bytes of a payload", UpTo(limits.payload_bytes_max(), FormatBytes)},
-          {"bins", UpTo(limits.bin_count_max(), FormatCount)},
-          {"rows", UpTo(limits.rows_max(), FormatCount)},
-          {"quantiles", UpTo(limits.quantiles_max(), FormatCount)},
-          {"bytes of a spec", UpTo(limits.spec_bytes_max(), FormatBytes)},
-          {"bytes of a reply", UpTo(limits.reply_bytes_max(), FormatBytes)},
-          {"bytes in the queue", UpTo(limits.queue_bytes_max(), FormatBytes)},
-          {"bytes of received messages", UpTo(limits.receive_bytes_max(), FormatBytes)},
-          {"payloads of a batch", UpTo(limits.batch_payloads_max(), FormatCount)},
-          {"bytes of a batch", UpTo(limits.batch_bytes_max(), FormatBytes)},
-          {"unanswered payloads of a stream", UpTo(limits.stream_payloads_max(), FormatCount)},
-          {"calls of a connection", UpTo(limits.streams_max(), FormatCount)}};
-}
-
-std::string RenderDescription(const v1::DescribeResponse& description, size_t columns) {
-  std::string text = absl::StrCat("histogram-server ", SafeText(description.version()), "\n");
-  if (description.features_size() > 0) {
-    const std::string head = "features: ";
-    absl::StrAppend(
-        &text, head,
-        Hanging(SafeText(absl::StrJoin(description.features(), ", ")), head.size(), columns), "\n");
-  }
-  const auto section = [&](const std::string& title, const Rows& rows) {
-    if (rows.size() < 2) return;
-    absl::StrAppend(&text, "\n", title.empty() ? "" : Hanging(title + ":", 0, columns) + "\n",
-                    RenderRows(rows, columns));
-  };
-  section("", BackendRows(description));
-  const std::string objective = SafeText(description.objective());
-  section(absl::StrCat("Where a single payload is counted",
-                       objective.empty() ? "" : " (chosen for " + objective + ")"),
-          PlacementRows(description));
-  section("Kernels of 256 counters count byte values, which the server adds up to bins",
-          KernelRows(description));
-  section("The kernel that counts a batch", ChoiceRows(description));
-  section("", LimitRows(description.limits()));
-  return text;
+  return text + tables;
 }
 
 constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
 
-// Why the last operation of a socket failed. One that took too long fails with EAGAIN.
-absl::Status SocketError(const std::string& address) {
-  if (errno == EAGAIN) {
-    return absl::DeadlineExceededError(absl::StrCat("no answer from ", address, " in time"));
-  }
-  return absl::UnavailableError(absl::StrCat("no answer from ", address, ": ", strerror(errno)));
-}
-
-// All that comes until the other side closes, cut at kAnswerBytesMax.
-absl::StatusOr<std::string> Ask(const addrinfo& where, const std::string& request,
-                                const std::string& address, absl::Time deadline) {
-  const int file =
-      socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, where.ai_protocol);
-  if (file < 0) return SocketError(address);
-  const absl::Cleanup close_file = [file] { close(file); };
-  // Writing waits for the connection.
-  const bool begun = connect(file, where.ai_addr, where.ai_addrlen) == 0 || errno == EINPROGRESS;
-  if (!begun || !WriteFully(file, request, deadline)) return SocketError(address);
-  std::string text(kAnswerBytesMax, '\0');
-  const auto bytes = ReadFully(file, absl::MakeSpan(text), address, deadline);
-  if (!bytes.ok()) {
-    if (absl::IsDeadlineExceeded(bytes.status())) errno = EAGAIN;
-    return SocketError(address);
-  }
-  text.resize(*bytes);
-  return text;
-}
-
-// Asks the port for metrics at HOST:PORT whether the server is ready. It always speaks plain HTTP,
-// so the request needs no certificate and no token.
-absl::StatusOr<std::string> GetReadiness(const std::string& address, absl::Time deadline) {
+// Asks the port for metrics at HOST:PORT whether the server is ready: all that comes until the
+// other side closes, cut at kAnswerBytesMax. The port always speaks plain HTTP, so the request
+// needs no certificate and no token.
+absl::StatusOr<std::string> GetReadiness(const std::string& address) {
   if (absl::Status status = client::CheckAddress(address); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat("--http: ", status.message()));
   }
@@ -193,15 +108,21 @@ absl::StatusOr<std::string> GetReadiness(const std::string& address, absl::Time 
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   const std::string request =
       absl::StrCat("GET /readyz HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
-  absl::StatusOr<std::string> text = absl::UnavailableError("no address");
-  for (const addrinfo* each = found; each != nullptr && !text.ok(); each = each->ai_next) {
-    text = Ask(*each, request, address, deadline);
+  int file = -1;
+  const absl::Cleanup close_file = [&file] { close(file); };
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    close(file);
+    file = socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol);
+    if (connect(file, each->ai_addr, each->ai_addrlen) == 0) break;
+    if (each->ai_next == nullptr) return FileError("reach", address);
   }
-  return text;
+  if (!WriteFully(file, request)) return FileError("ask", address);
+  return ReadAll(file, address, kAnswerBytesMax);
 }
 
-int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<std::string> answer = GetReadiness(options.http, DeadlineOf(server));
+int RunHttpHealth(const HealthOptions& options, Environment& env) {
+  const Waiting waiting(options.http);
+  const absl::StatusOr<std::string> answer = GetReadiness(options.http);
   if (!answer.ok()) return Fail(env, answer.status().message());
   absl::string_view text = *answer;
   int status = 0;  // HTTP's: 200, 503, ...
@@ -222,19 +143,19 @@ int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Env
 int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env) {
   const auto client = Connect(server);
   if (!client.ok()) return Fail(env, Explain(client.status(), server));
-  const auto description = (*client)->Describe(CallOf(server));
+  const auto description = (*client)->Describe({});
   if (!description.ok()) return Fail(env, Explain(description.status(), server));
-  return Emit(env, options.output,
-              options.format == "json"
-                  ? Dump(DescriptionToJson(*description))
-                  : RenderDescription(*description, OutputColumns(env, options)));
+  const Json json = DescriptionToJson(*description);
+  return Emit(
+      env, options.output,
+      options.format == "json" ? Dump(json) : RenderDescription(json, OutputColumns(env, options)));
 }
 
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  if (!options.http.empty()) return RunHttpHealth(options, server, env);
+  if (!options.http.empty()) return RunHttpHealth(options, env);
   const auto client = Connect(server);
   if (!client.ok()) return Fail(env, Explain(client.status(), server));
-  const auto health = (*client)->Health(options.service, CallOf(server));
+  const auto health = (*client)->Health(options.service, {});
   if (absl::IsNotFound(health.status())) {
     return Fail(
         env, absl::StrCat("the server at ", server.server, " knows no service \"", options.service,

@@ -1,4 +1,4 @@
-// Decodes pictures (PGM and PPM, text and binary, and PNG), and encodes those in black and white.
+// Decodes pictures (PGM and PPM, text and binary, and PNG), and encodes grey ones.
 // Checks every size in a file against the file's length before it allocates memory. Thread-safe: no
 // state.
 #ifndef HISTOGRAM_CLIENT_CLI_PICTURE_IMAGE_H_
@@ -42,10 +42,9 @@ absl::StatusOr<Image> DecodeImage(absl::string_view bytes);
 // Takes the picture off the front of `bytes`.
 absl::StatusOr<Image> DecodePng(absl::string_view& bytes);
 
-// Encodes one channel of 8 bits. The PNG has one bit for each pixel: whether the value is not 0.
+// Encodes one channel of 8 bits.
 std::string EncodePgm(uint32_t width, uint32_t height, absl::string_view values);
-absl::StatusOr<std::string> EncodeBlackWhitePng(uint32_t width, uint32_t height,
-                                                absl::string_view values);
+absl::StatusOr<std::string> EncodePng(uint32_t width, uint32_t height, absl::string_view values);
 
 // The channel for a threshold: grey, or the luminance (Rec. 601) of red, green and blue.
 Channel GreyOf(const Image& image);

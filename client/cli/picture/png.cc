@@ -38,13 +38,6 @@ int OnUnknownChunk(png_structp png, png_unknown_chunkp chunk) {
   return (chunk->name[0] & 0x20) != 0 ? 1 : 0;  // libpng refuses what no reader may leave out
 }
 
-void OnWrite(png_structp png, png_bytep data, png_size_t size) {
-  auto* const bytes = static_cast<std::string*>(png_get_io_ptr(png));
-  bytes->append(reinterpret_cast<const char*>(data), size);
-}
-
-void OnFlush(png_structp /*png*/) {}
-
 // What the first chunk says.
 struct PngHeader {
   uint32_t width = 0;
@@ -53,22 +46,10 @@ struct PngHeader {
   int colour = 0;
 };
 
-// The functions that libpng may jump out of hold no object with a destructor.
+// libpng may jump out of it, so it holds no object with a destructor.
 bool ReadAll(png_structp png, png_infop info, int transforms) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_read_png(png, info, transforms | PNG_TRANSFORM_SWAP_ENDIAN, nullptr);  // to little-endian
-  return true;
-}
-
-bool WriteRows(png_structp png, png_infop info, png_uint_32 width, png_uint_32 height,
-               png_const_bytep values) {
-  if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_IHDR(png, info, width, height, 1, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_write_info(png, info);
-  png_set_packing(png);  // makes a bit of each byte: whether it is not 0
-  for (png_uint_32 y = 0; y < height; ++y) png_write_row(png, values + size_t{y} * width);
-  png_write_end(png, nullptr);
   return true;
 }
 
@@ -204,18 +185,18 @@ absl::StatusOr<Image> DecodePng(absl::string_view& bytes) {
   return image;
 }
 
-absl::StatusOr<std::string> EncodeBlackWhitePng(uint32_t width, uint32_t height,
-                                                absl::string_view values) {
-  Error error;
-  std::string bytes;
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &error, OnError, OnWarning);
-  png_infop info = png != nullptr ? png_create_info_struct(png) : nullptr;
-  const absl::Cleanup destroy = [&] { png_destroy_write_struct(&png, &info); };
-  if (info == nullptr) return absl::ResourceExhaustedError("not enough memory for the PNG");
-  png_set_write_fn(png, &bytes, OnWrite, OnFlush);
-  if (!WriteRows(png, info, width, height, reinterpret_cast<png_const_bytep>(values.data()))) {
-    return absl::InternalError(absl::StrCat("cannot write the PNG: ", error.message));
+absl::StatusOr<std::string> EncodePng(uint32_t width, uint32_t height, absl::string_view values) {
+  png_image image = {};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = width;
+  image.height = height;
+  image.format = PNG_FORMAT_GRAY;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string bytes(size, '\0');
+  if (png_image_write_to_memory(&image, bytes.data(), &size, 0, values.data(), 0, nullptr) == 0) {
+    return absl::InternalError(absl::StrCat("cannot write the PNG: ", image.message));
   }
+  bytes.resize(size);
   return bytes;
 }
 

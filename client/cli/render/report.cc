@@ -34,7 +34,6 @@ std::string InProcessText(const Report& report) {
     const double seconds = static_cast<double>(report.round_trip_ns) / 1e9;
     absl::StrAppend(&text, ", ", FormatRate(static_cast<double>(bytes) / seconds));
   }
-  if (report.threads > 1) absl::StrAppend(&text, ", ", report.threads, " threads");
   return text;
 }
 
@@ -217,7 +216,7 @@ std::vector<std::string> StatisticsTexts(const Report& report) {
 
 std::string ReceiptText(const Report& report) {
   const v1::Receipt& receipt = report.receipt;
-  if (report.threads > 0) return InProcessText(report);
+  if (report.in_process) return InProcessText(report);
   std::vector<std::string> stages;
   const auto add = [&](const char* name, uint64_t ns) {
     if (ns > 0) stages.push_back(absl::StrCat(name, " ", FormatNanoseconds(ns)));
