@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/render/progress.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/text.h"
@@ -327,6 +328,17 @@ TEST(Svg, TicksAreRound) {
   EXPECT_THAT(NiceTicks(0, 28900, 6), ElementsAre(0, 5000, 10000, 15000, 20000, 25000));
   EXPECT_THAT(NiceTicks(0, 0, 6), ElementsAre(0, 1));
   EXPECT_GE(NiceTicks(3.1, 3.2, 10).size(), 2);
+}
+
+TEST(ProgressLine, ANameGivesWayToTheRest) {
+  EXPECT_EQ(ProgressLine("file", 500'000'000, 1'000'000'000, absl::Seconds(5), 99),
+            "file  50 %  477 MiB of 954 MiB  100 MB/s");
+  EXPECT_EQ(ProgressLine("-", 5, std::nullopt, absl::Seconds(1), 99), "-  5 B  5 B/s");
+  for (const size_t columns : {20, 40, 60, 80, 200}) {
+    const std::string line =
+        ProgressLine(std::string(100, 'n'), 1 << 28, 1 << 30, absl::Seconds(5), columns);
+    EXPECT_LE(DisplayWidth(line), columns);
+  }
 }
 
 }  // namespace

@@ -289,6 +289,26 @@ def test_a_typed_input_ends_with_one_control_d(client_bin, server):
         assert said in output, arguments
 
 
+def test_control_c_leaves_the_line_of_progress(client_bin):
+    """The prompt behind it begins a line of its own."""
+    seen, terminal = pty.openpty()
+    with subprocess.Popen([client_bin, "count", "/dev/zero"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=terminal, env=clean_environment(TERM="xterm")) as process:
+        os.close(terminal)
+        output = b""
+        while b"/s" not in output:  # the rate that the line tells
+            output += os.read(seen, 4096)
+        process.send_signal(signal.SIGINT)
+        try:
+            while True:
+                output += os.read(seen, 4096)
+        except OSError:  # the program has ended
+            pass
+        assert process.wait(60) in (-signal.SIGINT, 130)
+    os.close(seen)
+    assert output.endswith(b"\n"), output[-200:]
+
+
 def test_without_a_file_at_a_terminal(client_bin):
     typing, terminal = pty.openpty()
     done = subprocess.run([client_bin, "count"], stdin=terminal, capture_output=True, timeout=60,

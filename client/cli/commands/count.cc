@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
 #include "forms/options.h"
 
@@ -135,6 +136,8 @@ class ServerCounter {
     };
     client::AccumulateOptions options;
     options.chunk_bytes = chunk_bytes_;
+    Progress progress(input.name, sizes_[i]);
+    options.on_progress = [&progress](uint64_t bytes) { progress.Update(bytes); };
     const absl::Time start = absl::Now();
     const auto response = client_.Accumulate(spec_, reader, options);
     return Checked(i, response, start);

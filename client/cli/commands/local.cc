@@ -3,6 +3,7 @@
 #include <histogram/typed.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -10,12 +11,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands/count.h"
+#include "client/cli/render/progress.h"
 
 namespace histogram::cli {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{256} << 10;   // counted while they are in the core's cache
 constexpr size_t kBlockBytesMax = size_t{8} << 20;  // of a stream
+constexpr size_t kSliceBytes = size_t{512} << 20;   // of a file, for each line of progress
 
 std::span<const std::byte> BytesOf(absl::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -30,9 +33,8 @@ class LocalCounter {
     const absl::Time begin = absl::Now();
     const absl::StatusOr<Source> source = Open(input_);
     if (!source.ok()) return source.status();
-    const absl::Status status = source->stream == nullptr
-                                    ? Add(source->bytes, /*threads=*/0)  // as many as pay
-                                    : CountStream(*source);
+    const absl::Status status =
+        source->stream == nullptr ? CountWhole(source->bytes) : CountStream(*source);
     if (!status.ok()) return status;
     const Histogram histogram = tally_.Finish();
     Report report = {input_.name, spec_};
@@ -72,7 +74,17 @@ class LocalCounter {
     return absl::OkStatus();
   }
 
+  absl::Status CountWhole(absl::string_view bytes) {
+    Progress progress(input_.name, bytes.size());
+    for (; bytes.size() > kSliceBytes; bytes.remove_prefix(kSliceBytes)) {
+      (void)Add(bytes.substr(0, kSliceBytes), /*threads=*/0);  // as many as pay
+      progress.Update(done_);
+    }
+    return Add(bytes, /*threads=*/0);
+  }
+
   absl::Status CountStream(const Source& source) {
+    Progress progress(input_.name, std::nullopt);
     // Adding up a block's counters should cost little of counting it.
     std::string buffer(std::clamp(size_t{64} * plan_.counter_count() / kBlockBytes * kBlockBytes,
                                   kBlockBytes, kBlockBytesMax),
@@ -83,6 +95,7 @@ class LocalCounter {
           ReadNext(input_, source, absl::MakeSpan(buffer).first(room), done_);
       if (!bytes.ok()) return bytes.status();
       if (absl::Status status = Add({buffer.data(), *bytes}, 1); !status.ok()) return status;
+      progress.Update(done_);
       // The end: asked for a second time a terminal would wait for the next key.
       if (*bytes < room) return input_.limited() ? CutOff(input_) : absl::OkStatus();
     }
