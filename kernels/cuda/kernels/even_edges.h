@@ -10,6 +10,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace histogram::cuda {
@@ -64,10 +65,9 @@ __host__ __device__ inline bool AreDistinct(const EvenEdges& edges) {
          edges.step >= 4 * unit * widest;
 }
 
-// The least sample >= edge, as devices compare samples of type C: integers by keys, of which `zero`
-// is that of 0. REQUIRES: there is one.
+// The least sample >= edge of those that are compared as a C. REQUIRES: there is one.
 template <typename C>
-__host__ __device__ inline C LeastFrom(double edge, C zero) {
+__host__ __device__ inline C LeastFrom(double edge) {
   if constexpr (std::is_same_v<C, double>) {
     return edge;
   } else if constexpr (std::is_same_v<C, float>) {
@@ -78,10 +78,9 @@ __host__ __device__ inline C LeastFrom(double edge, C zero) {
     return static_cast<double>(value) < edge ? std::nextafter(value, HUGE_VALF) : value;
 #endif
   } else {
+    constexpr C kLeast = std::numeric_limits<C>::min();
     const double whole = ceil(edge);
-    if (whole <= -static_cast<double>(zero)) return 0;
-    if (zero == 0) return static_cast<C>(static_cast<uint64_t>(whole));
-    return static_cast<C>(static_cast<uint64_t>(static_cast<int64_t>(whole)) + zero);
+    return whole <= static_cast<double>(kLeast) ? kLeast : static_cast<C>(whole);
   }
 }
 

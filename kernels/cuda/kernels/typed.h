@@ -1,8 +1,7 @@
 // Counting typed samples on a device: the form of a plan there, and the launch that counts.
 //
-// A sample is compared as a C: float for f16, bf16 and f32, double for f64, and for integers an
-// unsigned key of 32 or 64 bits. The key is the sample with its sign bit, if it has one, flipped.
-// Bin i holds the samples in [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
+// A sample is compared as a C, the same as on a CPU (plan_data.h). Bin i holds the samples in
+// [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
 //
 // Includes CUDA's headers. Plain data and functions without state; thread-safe.
 #ifndef HISTOGRAM_CUDA_KERNELS_TYPED_H_
@@ -37,7 +36,7 @@ enum class FindBy : uint8_t {
   kFloor,
   // f32: the same in double.
   kWideFloor,
-  // Keys of 32 bits: a multiply-add of integers, LineBin, proven for every sample inside.
+  // Integers of up to 32 bits: a multiply-add of integers, LineBin, proven for every sample inside.
   kLine,
   // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
   // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
@@ -67,7 +66,6 @@ struct TypedBins {
   uint32_t sure_span = 0;  // kLine: so far from `lower` it finds the bin; beyond, it is the last
   // With bins: there are no thresholds in memory. Each block computes `reached`, by LeastFrom.
   EvenEdges even;
-  C zero = {};                    // the key of 0
   const C* thresholds = nullptr;  // device memory: `reached`, and behind them, of floats, NaN
   // kCells, device memory: the last bin whose threshold is in an earlier cell, for one cell more
   // than there are; kCellCrowded is set where the cell itself holds more than one threshold.
@@ -79,41 +77,27 @@ struct TypedBins {
 };
 
 // The bins of a plan, in the type that its samples are compared in.
-using AnyTypedBins =
-    std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<uint64_t>>;
+using AnyTypedBins = std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>,
+                                  TypedBins<int32_t>, TypedBins<uint64_t>, TypedBins<int64_t>>;
 
 inline uint32_t BinCount(const AnyTypedBins& bins) {
   return std::visit([](const auto& typed) { return typed.bins; }, bins);
 }
 
-// A signed sample's bits with this one flipped, plus KeyBase, are its key: the sample plus 2^31,
-// for 64 bits plus 2^63. Others are their own keys.
-inline uint64_t KeyFlip(SampleType type) {
-  return KindOf(type) == SampleKind::kSigned ? uint64_t{1} << (SampleBytes(type) * 8 - 1) : 0;
-}
+// How far an integer is from a lesser one.
 template <typename C>
-C KeyBase(SampleType type) {
-  if (std::is_floating_point_v<C> || KeyFlip(type) == 0) return C{0};
-  return static_cast<C>((uint64_t{1} << (sizeof(C) * 8 - 1)) - KeyFlip(type));
-}
-
-// A sample as devices compare it, of a P in which CPUs compare it.
-template <typename P>
-auto Compared(P x) {
-  if constexpr (std::is_floating_point_v<P>) {
-    return x;
-  } else {
-    return internal::KeyOf(x);
-  }
+__host__ __device__ inline internal::KeyBits<C> Distance(C x, C from) {
+  using Bits = internal::KeyBits<C>;
+  return static_cast<Bits>(x) - static_cast<Bits>(from);
 }
 
 template <typename C>
 __host__ __device__ inline C ThresholdOf(const TypedBins<C>& bins, uint32_t i) {
-  return bins.even.bins != 0 ? LeastFrom(bins.even.at(i), bins.zero) : bins.thresholds[i];
+  return bins.even.bins != 0 ? LeastFrom<C>(bins.even.at(i)) : bins.thresholds[i];
 }
 
 // The numbers of kGuess for bins.even. The position of `x` less a half is x' * scale + offset.
-// There x' is x itself, or for keys its distance from bins.lower, whose value is `lower`. Within
+// There x' is x itself, or of integers its distance from bins.lower, whose value is `lower`. Within
 // `sure` of an integer it is right. Times a number's rounding, the scale and the greatest magnitude
 // of an x', a position is off by at most 8, an edge by 8. `sure` stays 0 where no position is known
 // to be right.
@@ -129,7 +113,7 @@ __host__ __device__ inline void SetEvenGuess(TypedBins<C>& bins, double lower) {
   double from = -edges.lower, greatest = widest;
   if constexpr (!std::is_floating_point_v<C>) {
     from = lower - edges.lower;
-    greatest = static_cast<double>(static_cast<C>(bins.upper - bins.lower));
+    greatest = static_cast<double>(Distance(bins.upper, bins.lower));
   }
   const double scale = edges.bins / (edges.upper - edges.lower);
   const double offset = from * scale - 0.5;
@@ -143,7 +127,7 @@ __host__ __device__ inline void SetEvenGuess(TypedBins<C>& bins, double lower) {
 }
 
 // kGuess: the position of `x` less a half: monotone in x on [lower, upper], and the same on host
-// and device. A key is taken from `lower` first, which is exact.
+// and device. Of an integer it is that of the distance from `lower`, which is exact.
 template <typename C>
 __host__ __device__ inline typename TypedBins<C>::Guess Position(
     C x, C lower, typename TypedBins<C>::Guess scale, typename TypedBins<C>::Guess offset) {
@@ -151,7 +135,7 @@ __host__ __device__ inline typename TypedBins<C>::Guess Position(
   if constexpr (std::is_floating_point_v<C>) {
     return std::fma(x, scale, offset);
   } else {
-    return std::fma(static_cast<Guess>(static_cast<C>(x - lower)), scale, offset);
+    return std::fma(static_cast<Guess>(Distance(x, lower)), scale, offset);
   }
 }
 
@@ -175,7 +159,7 @@ __host__ __device__ inline uint32_t CellOf(C x, const TypedBins<C>& bins) {
   return cell < bins.cell_count ? cell : bins.cell_count - 1;
 }
 
-// kLine: the integer part of (key - lower) * slope / 2^64 + intercept / 2^32. Samples of 8 and 16
+// kLine: the integer part of (x - lower) * slope / 2^64 + intercept / 2^32. Samples of 8 and 16
 // bits need the upper half of the slope only.
 template <bool kWide>
 __host__ __device__ inline uint32_t LineBin(uint32_t from, uint64_t slope, uint64_t intercept) {

@@ -95,7 +95,7 @@ __device__ inline uint32_t Find(const Rule<C>& rule, C x, bool& sure) {
     sure = sure && x >= bins.lower && x <= bins.upper && bin < bins.reached;
     return bin;
   } else if constexpr (kBy == FindBy::kLine) {
-    const uint32_t from = x - bins.lower;
+    const uint32_t from = Distance(x, bins.lower);
     sure = sure && from <= bins.sure_span;
     return LineBin<kWide>(from, bins.slope, bins.intercept);
   } else if constexpr (kBy == FindBy::kGuess) {
@@ -135,7 +135,7 @@ __host__ __device__ inline auto VisitRule(FindBy by, const Visit& visit) {
   if constexpr (std::is_same_v<typename S::Bits, float>) {
     if (by == FindBy::kWideFloor) return visit.template operator()<FindBy::kWideFloor>();
   }
-  if constexpr (std::is_same_v<C, uint32_t>) {
+  if constexpr (std::is_integral_v<C> && sizeof(C) == 4) {
     if (by == FindBy::kLine) return visit.template operator()<FindBy::kLine>();
   }
   if constexpr (sizeof(typename S::Bits) >= 4) {

@@ -9,25 +9,22 @@
 namespace histogram::cuda {
 namespace {
 
-// P is the type that a sample is compared in on a CPU.
-template <typename P>
-auto MakeBins(SampleType type, const EvenEdges& edges) {
-  using C = decltype(Compared(P{}));
+template <typename C>
+TypedBins<C> MakeBins(SampleType type, const EvenEdges& edges) {
   TypedBins<C> typed;
   typed.even = edges;
   typed.bins = edges.bins;
-  typed.zero = Compared(P{0});
-  const std::optional<P> lower = internal::Rounded<P, /*kUp=*/true>(edges.at(0));
-  const std::optional<P> upper = internal::Rounded<P, /*kUp=*/false>(edges.upper);
+  const std::optional<C> lower = internal::Rounded<C, /*kUp=*/true>(edges.at(0));
+  const std::optional<C> upper = internal::Rounded<C, /*kUp=*/false>(edges.upper);
   typed.all_below = !lower.has_value();
-  if (lower.has_value()) typed.lower = Compared(*lower);
+  if (lower.has_value()) typed.lower = *lower;
   if (lower.has_value() && upper.has_value() && *lower <= *upper) {
-    typed.upper = Compared(*upper);
+    typed.upper = *upper;
     // Bins below `low` have a threshold that is at most `upper`, bins from `high` on have none.
     uint32_t low = 0, high = edges.bins;
     while (low < high) {
       const uint32_t middle = low + (high - low) / 2;
-      const std::optional<P> threshold = internal::Rounded<P, /*kUp=*/true>(edges.at(middle));
+      const std::optional<C> threshold = internal::Rounded<C, /*kUp=*/true>(edges.at(middle));
       const bool reached = threshold.has_value() && *threshold <= *upper;
       (reached ? low : high) = reached ? middle + 1 : middle;
     }

@@ -22,17 +22,6 @@ namespace {
 // number of bins, at 12 to 19 % (H200, d727295).
 constexpr uint32_t kTablePartsMax = 5;
 
-// Thresholds and bounds as the device compares them: integers by their keys.
-template <typename P>
-auto BoundsOf(const internal::Bins<P>& bins) {
-  internal::Bins<decltype(Compared(P{}))> bounds;
-  bounds.lower = Compared(bins.lower);
-  bounds.upper = Compared(bins.upper);
-  std::transform(bins.thresholds.begin(), bins.thresholds.end(),
-                 std::back_inserter(bounds.thresholds), Compared<P>);
-  return bounds;
-}
-
 // Tables begin at multiples of this.
 constexpr size_t kTableAlignment = 16;
 
@@ -52,23 +41,22 @@ const T* Moved(const T* offset, const uint8_t* tables) {
 
 }  // namespace
 
-template <typename P>
-void TypedPlan::Fill(const Plan& plan, const internal::Bins<P>& bins) {
-  const auto bounds = BoundsOf(bins);
-  TypedBins<typename decltype(bounds.thresholds)::value_type> typed;
-  typed.lower = bounds.lower;
-  typed.upper = bounds.upper;
+template <typename C>
+void TypedPlan::Fill(const Plan& plan, const internal::Bins<C>& bins) {
+  TypedBins<C> typed;
+  typed.lower = bins.lower;
+  typed.upper = bins.upper;
   typed.bins = plan.bin_count();
-  typed.reached = static_cast<uint32_t>(bounds.thresholds.size());
-  typed.none = bounds.thresholds.empty();
+  typed.reached = static_cast<uint32_t>(bins.thresholds.size());
+  typed.none = bins.thresholds.empty();
   typed.all_below = bins.all_below;
   if (!typed.none) {
-    typed.by = ChooseRule(plan, bounds, typed);
-    auto values = bounds.thresholds;
-    if constexpr (std::is_floating_point_v<P>) {
-      values.push_back(std::numeric_limits<P>::quiet_NaN());
+    typed.by = ChooseRule(plan, bins, typed);
+    auto values = bins.thresholds;
+    if constexpr (std::is_floating_point_v<C>) {
+      values.push_back(std::numeric_limits<C>::quiet_NaN());
       const std::vector<uint16_t> cells =
-          typed.by == FindBy::kKeys ? MakeCells(bounds, typed) : std::vector<uint16_t>();
+          typed.by == FindBy::kKeys ? MakeCells(bins, typed) : std::vector<uint16_t>();
       if (!cells.empty()) {
         typed.by = FindBy::kCells;
         typed.cells = Append(cells, tables_);

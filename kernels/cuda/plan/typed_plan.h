@@ -40,8 +40,8 @@ class TypedPlan {
   AnyTypedBins BinsAt(const uint8_t* tables) const;
 
  private:
-  template <typename P>
-  void Fill(const Plan& plan, const internal::Bins<P>& bins);
+  template <typename C>
+  void Fill(const Plan& plan, const internal::Bins<C>& bins);
 
   SampleType type_;
   std::vector<uint32_t> slot_of_byte_;
