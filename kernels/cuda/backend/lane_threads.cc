@@ -14,20 +14,10 @@
 namespace histogram::cuda {
 namespace {
 
-void MarkDownLocked(LanesShared& shared, const std::string& why)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-  if (!shared.up.load(std::memory_order_relaxed))
-    return;  // the first reason is the one that counts
-  shared.why_down = why;
-  shared.up.store(false, std::memory_order_release);
-  for (LanesShared::Task& task : shared.tasks) shared.orphans.push_back(std::move(task));
-  shared.tasks.clear();
-  for (LanesShared::Slot& slot : shared.slots) {
-    if (slot.stage != LanesShared::Stage::kOnDevice) continue;
-    shared.orphans.push_back(std::move(slot.task));
-    slot.stage = LanesShared::Stage::kAbandoned;
-  }
-  shared.orphaned.NotifyAll();
+void StartReport(const LanesShared& shared, Batch& batch) {
+  batch.report = {};
+  batch.report.backend = shared.info.name;
+  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
 }
 
 // Hands back what no lane will: runs until the backend goes.
@@ -43,9 +33,7 @@ void RunReaper(LanesShared& shared) {
       shared.orphans.pop_front();
       why = shared.why_down;
     }
-    task.batch->report = {};
-    task.batch->report.backend = shared.info.name;
-    task.batch->report.payloads = static_cast<uint32_t>(task.batch->items.size());
+    StartReport(shared, *task.batch);
     task.batch->status =
         absl::UnavailableError(absl::StrCat("backend ", shared.info.name, " is down: ", why));
     task.done(std::move(task.batch));
@@ -132,9 +120,7 @@ absl::Status Execute(LanesShared& shared, LanesShared::Slot& slot, Batch& batch,
 // Runs the slot's batch; false when the batch was taken away meanwhile and the lane must end.
 bool RunBatch(LanesShared& shared, LanesShared::Slot& slot) {
   Batch& batch = *slot.task.batch;
-  batch.report = {};
-  batch.report.backend = shared.info.name;
-  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
+  StartReport(shared, batch);
   bool taken_away = false;
   absl::Status status = Execute(shared, slot, batch, taken_away);
   if (taken_away) return false;
@@ -183,7 +169,17 @@ void RunLane(LanesShared& shared, LanesShared::Slot& slot) {
 
 void MarkDown(LanesShared& shared, const std::string& why) {
   MutexLock lock(shared.mutex);
-  MarkDownLocked(shared, why);
+  if (!shared.up.load(std::memory_order_relaxed)) return;  // keeps the first reason
+  shared.why_down = why;
+  shared.up.store(false, std::memory_order_release);
+  for (LanesShared::Task& task : shared.tasks) shared.orphans.push_back(std::move(task));
+  shared.tasks.clear();
+  for (LanesShared::Slot& slot : shared.slots) {
+    if (slot.stage != LanesShared::Stage::kOnDevice) continue;
+    shared.orphans.push_back(std::move(slot.task));
+    slot.stage = LanesShared::Stage::kAbandoned;
+  }
+  shared.orphaned.NotifyAll();
 }
 
 void SharedFate::Join(const std::shared_ptr<LanesShared>& member) {

@@ -213,7 +213,6 @@ void Lane::Finish(Batch& batch) {
   batch.report.kernel = std::string(typed_ == nullptr ? kernel_->name
                                     : piece_rows_     ? kTypedRowsName
                                                       : kTypedTableName);
-  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
   batch.report.gather_ns = gather_ns_;
   batch.report.transfer_ns = 0;
   // The time that is neither gathering nor transfer: with copies, what the kernels take after the
