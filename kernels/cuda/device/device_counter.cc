@@ -7,7 +7,6 @@
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/device/device_call.h"
 #include "kernels/cuda/kernels/extent.h"
-#include "kernels/cuda/plan/even_bins.h"
 #include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/float_mode.h"
 
@@ -17,11 +16,9 @@ namespace {
 using cuda::CheckAddress;
 using cuda::ErrorOf;
 
-// Above it the copy engine is as quick. Not measured apart.
-constexpr uint64_t kKernelCopyBytesMax = uint64_t{256} << 10;
-// Above them, counting takes longer than what one launch saves: a call on 65,536 samples takes
-// 14.5 us in one launch, where three took 20.5 (H200, d727295; a null launch takes 8.5 to 9.6).
-constexpr uint64_t kOneLaunchBytesMax = uint64_t{16} << 20;
+// Of more, the copy engine is as quick as the block that moves the row. A call on 65,536 samples
+// takes 14.5 us in one launch, where three took 20.5 (H200, d727295; a null launch takes 8.5
+// to 9.6).
 constexpr uint32_t kOneLaunchBinsMax = 16384;
 // How often a flag is looked at before the stream is asked, so that an error is found. Not measured
 // apart.
@@ -53,7 +50,6 @@ struct DeviceCounter::Impl {
   uint64_t bytes() const { return uint64_t{slots()} * sizeof(uint64_t); }
 
   cuda::TypedLaunch Launch(const void* samples, uint64_t sample_count, cudaStream_t stream) const;
-  bool CountsInOneLaunch(uint64_t sample_count) const;
   // The counts that are in `read`.
   Histogram ToHistogram() const {
     const auto* const row = read.host<uint64_t>();
@@ -110,12 +106,6 @@ cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t samp
   launch.device = &device;
   launch.stream = stream;
   return launch;
-}
-
-bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
-  return sample_count > 0 && bin_count <= kOneLaunchBinsMax &&
-         cuda::TableParts(bin_count, device) == 1 &&
-         sample_count <= kOneLaunchBytesMax / SampleBytes(type);
 }
 
 Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_once) {
@@ -187,19 +177,18 @@ std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUs
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
   HISTOGRAM_RETURN_ERROR_OF(
-      impl_->bytes() <= kKernelCopyBytesMax
-          ? cuda::EnqueueCopy(impl_->counts.get<unsigned long long>(), impl_->slots(),
-                              impl_->read.device<uint64_t>(), stream)
-          : cuda::ToStatus(cudaMemcpyAsync(impl_->read.host(), impl_->counts.get(), impl_->bytes(),
-                                           cudaMemcpyDeviceToHost, stream),
-                           "reading the counts"));
+      cuda::ToStatus(cudaMemcpyAsync(impl_->read.host(), impl_->counts.get(), impl_->bytes(),
+                                     cudaMemcpyDeviceToHost, stream),
+                     "reading the counts"));
   HISTOGRAM_RETURN_ERROR_OF(cuda::ToStatus(cudaStreamSynchronize(stream), "reading the counts"));
   return impl_->ToHistogram();
 }
 
 Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUstream_st* stream) {
   if (!impl_->is_clear) HISTOGRAM_RETURN_ERROR_OF(Clear(stream));
-  if (!impl_->CountsInOneLaunch(count)) {
+  // Shared memory holds a table of so many bins and more; a launch takes so many samples and more.
+  if (count == 0 || count >> 31 != 0 || impl_->bin_count > kOneLaunchBinsMax ||
+      cuda::TableParts(impl_->bin_count, impl_->device) > 1) {
     HISTOGRAM_RETURN_ERROR_OF(Add(samples, count, stream));
     Result<Histogram> histogram = Read(stream);
     HISTOGRAM_RETURN_ERROR_OF(Clear(stream));

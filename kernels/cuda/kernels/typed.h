@@ -219,11 +219,6 @@ absl::Status EnqueuePartition(const TypedLaunch& launch, const AnyTypedBins& bin
 inline constexpr uint64_t kPartitionSamplesMax = uint64_t{1} << 31;
 uint64_t PartitionBytes(uint32_t bins, uint64_t samples);
 
-// Queues a copy of a row of counts to pinned host memory: `host` is its address on the device. For
-// short rows this is quicker than the copy engine.
-absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
-                         cudaStream_t stream);
-
 }  // namespace histogram::cuda
 
 #endif  // HISTOGRAM_CUDA_KERNELS_TYPED_H_

@@ -196,11 +196,6 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (!kParts && part.hand_over.row != nullptr) MoveRow(part.hand_over, part.counts, slots);
 }
 
-__global__ void CopyKernel(const unsigned long long* counts, uint32_t slots, uint64_t* host) {
-  const uint32_t slot = blockIdx.x * blockDim.x + threadIdx.x;
-  if (slot < slots) host[slot] = counts[slot];
-}
-
 // --- Launching
 
 uint32_t WholeLines(uint64_t words) {
@@ -314,14 +309,6 @@ uint32_t TableParts(uint32_t bins, const DeviceTraits& device) {
   uint32_t parts = 1;
   while (TableBytes((bins + parts - 1) / parts, 1) > TableRoom(device)) ++parts;
   return parts;
-}
-
-absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
-                         cudaStream_t stream) {
-  constexpr uint32_t kCopyThreads = 256;
-  CopyKernel<<<(slots + kCopyThreads - 1) / kCopyThreads, kCopyThreads, 0, stream>>>(counts, slots,
-                                                                                     host);
-  return LaunchStatus("CopyKernel");
 }
 
 absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& bins) {
