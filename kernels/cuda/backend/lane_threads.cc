@@ -6,10 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/backend/lane/lane_layout.h"
-#include "kernels/cuda/backend/lane/precise_sleep.h"
 #include "kernels/cuda/backend/phase_run.h"
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/kernel.h"
 
 namespace histogram::cuda {
 namespace {
@@ -165,6 +164,19 @@ void RunLane(LanesShared& shared, LanesShared::Slot& slot) {
   shared.gone.NotifyAll();
 }
 
+// False when the slot's batch was taken away and its thread does not come back in time.
+bool WaitUntilGone(LanesShared& shared, const LanesShared::Slot& slot) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(shared.mutex);
+  while (slot.stage != LanesShared::Stage::kGone) {
+    const bool abandoned = slot.stage == LanesShared::Stage::kAbandoned;
+    if (abandoned && std::chrono::steady_clock::now() >= until) return false;
+    shared.gone.WaitFor(shared.mutex, std::chrono::milliseconds(100));
+  }
+  return true;
+}
+
 }  // namespace
 
 void MarkDown(LanesShared& shared, const std::string& why) {
@@ -211,7 +223,8 @@ LaneThreads::~LaneThreads() {
     shared_->stopping = true;
     for (LanesShared::Slot& slot : shared_->slots) slot.woken.NotifyOne();
   }
-  for (size_t i = 0; i < threads_.size(); ++i) stuck[i] = !WaitUntilGone(shared_->slots[i]);
+  for (size_t i = 0; i < threads_.size(); ++i)
+    stuck[i] = !WaitUntilGone(*shared_, shared_->slots[i]);
   {
     MutexLock lock(shared_->mutex);
     shared_->reaper_stopping = true;
@@ -247,18 +260,6 @@ void LaneThreads::Submit(std::unique_ptr<Batch> batch, Backend::Done done) {
   slot.task = std::move(task);
   slot.stage = LanesShared::Stage::kOnHost;
   slot.woken.NotifyOne();
-}
-
-bool LaneThreads::WaitUntilGone(const LanesShared::Slot& slot) {
-  constexpr auto kPatience = std::chrono::seconds(2);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  MutexLock lock(shared_->mutex);
-  while (slot.stage != LanesShared::Stage::kGone) {
-    const bool abandoned = slot.stage == LanesShared::Stage::kAbandoned;
-    if (abandoned && std::chrono::steady_clock::now() >= until) return false;
-    shared_->gone.WaitFor(shared_->mutex, std::chrono::milliseconds(100));
-  }
-  return true;
 }
 
 }  // namespace histogram::cuda

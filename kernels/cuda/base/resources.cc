@@ -25,9 +25,6 @@ absl::StatusOr<PinnedBuffer> PinnedBuffer::Make(uint64_t bytes) {
       cudaHostAlloc(&host, bytes, cudaHostAllocMapped | cudaHostAllocPortable));
   buffer.memory_ = Owned<uint8_t*, Free>(static_cast<uint8_t*>(host));
   buffer.bytes_ = bytes;
-  void* device = nullptr;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaHostGetDevicePointer(&device, host, 0));
-  buffer.device_ = static_cast<uint8_t*>(device);
   std::memset(host, 0, bytes);
   return buffer;
 }

@@ -50,7 +50,7 @@ absl::StatusOr<Stream> MakeStream();
 // `flags` as cudaEventCreateWithFlags takes them.
 absl::StatusOr<Event> MakeEvent(unsigned int flags);
 
-// Page-locked host memory that the device can address: host() and device() name the same bytes.
+// Page-locked host memory that every device can address, at the same address as the host.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -63,14 +63,13 @@ class PinnedBuffer {
   }
   template <typename T = uint8_t>
   T* device(uint64_t offset_bytes = 0) const {
-    return reinterpret_cast<T*>(device_ + offset_bytes);
+    return host<T>(offset_bytes);
   }
   uint64_t bytes() const { return bytes_; }
 
  private:
   static cudaError_t Free(uint8_t* memory) { return cudaFreeHost(memory); }
   Owned<uint8_t*, Free> memory_;
-  uint8_t* device_ = nullptr;
   uint64_t bytes_ = 0;
 };
 

@@ -29,15 +29,10 @@ Error BadRows(const std::string& field, const std::string& message, uint64_t lim
 }
 
 RowCut ToRowCut(const DeviceRowCut& cut) {
-  RowCut rows;
-  rows.channels = cut.channels;
-  rows.kind = !cut.lengths.empty() ? RowCut::Kind::kLengths
-              : cut.window > 0     ? RowCut::Kind::kWindows
-                                   : RowCut::Kind::kOne;
-  rows.window = cut.window;
-  rows.step = cut.step;
-  rows.lengths = cut.lengths;
-  return rows;
+  const RowCut::Kind kind = !cut.lengths.empty() ? RowCut::Kind::kLengths
+                            : cut.window > 0     ? RowCut::Kind::kWindows
+                                                 : RowCut::Kind::kOne;
+  return {cut.channels, kind, cut.window, cut.step, cut.lengths};
 }
 
 std::optional<Error> CheckCut(const DeviceRowCut& cut) {

@@ -1,6 +1,6 @@
-// The interface of every CUDA kernel of bytes, so that tests, benchmarks, the selector and the
-// lanes can iterate over them. Includes CUDA's headers: only kernels/cuda, its tests and benchmarks
-// see it.
+// The interface of every CUDA kernel of bytes, and all of them by name, so that tests, benchmarks,
+// the selector and the lanes can iterate over them. Includes CUDA's headers: only kernels/cuda, its
+// tests and benchmarks see it.
 //
 // A kernel counts the values of each payload of a batch into a row of 256 u32. Kernels are plain
 // data, without state, and thread-safe. Each of ours is one .cu file and its name in registry.cc;
@@ -12,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -91,6 +93,19 @@ struct CudaKernel {
   // Queues the work on launch.stream. May be captured into a graph.
   absl::Status Enqueue(const Launch& launch) const;
 };
+
+absl::Span<const CudaKernel* const> Kernels();
+// The names of Kernels(). Ours are last, and preferred.
+std::vector<std::string> KernelNames();
+// Null where there is none of that name.
+const CudaKernel* FindKernel(absl::string_view name);
+
+// Prepares every kernel on the current device.
+absl::Status PrepareKernels(const DeviceTraits& device);
+
+// The most that any kernel needs of each kind of memory; at least 1.
+uint64_t ScratchBytesMax(const DeviceTraits& device, uint32_t payload_bytes_max);
+uint64_t CleanBytesMax(const DeviceTraits& device);
 
 }  // namespace histogram::cuda
 

@@ -7,6 +7,8 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <optional>
+#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,6 +16,8 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/plan/bin_rules.h"
 #include "kernels/float_mode.h"
+#include "kernels/rounded.h"
+#include "kernels/sample.h"
 
 namespace histogram::cuda {
 namespace {
@@ -37,6 +41,32 @@ const T* Append(const std::vector<T>& table, std::vector<uint8_t>& tables) {
 template <typename T>
 const T* Moved(const T* offset, const uint8_t* tables) {
   return reinterpret_cast<const T*>(tables + reinterpret_cast<uintptr_t>(offset));
+}
+
+template <typename C>
+TypedBins<C> MakeEven(SampleType type, const EvenEdges& edges) {
+  TypedBins<C> typed;
+  typed.even = edges;
+  typed.bins = edges.bins;
+  const std::optional<C> lower = internal::Rounded<C, /*kUp=*/true>(edges.at(0));
+  const std::optional<C> upper = internal::Rounded<C, /*kUp=*/false>(edges.upper);
+  typed.all_below = !lower.has_value();
+  if (lower.has_value()) typed.lower = *lower;
+  if (lower.has_value() && upper.has_value() && *lower <= *upper) {
+    typed.upper = *upper;
+    const auto all = std::views::iota(uint32_t{0}, edges.bins);
+    const auto end = std::ranges::partition_point(all, [&](uint32_t i) {
+      const std::optional<C> threshold = internal::Rounded<C, /*kUp=*/true>(edges.at(i));
+      return threshold.has_value() && *threshold <= *upper;
+    });
+    typed.reached = static_cast<uint32_t>(end - all.begin());
+  }
+  typed.none = typed.reached == 0;
+  if (SampleBytes(type) < 4) return typed;
+  typed.by = FindBy::kGuess;
+  if (typed.none) return typed;  // with `sure` 0: lower and upper may be no bounds
+  SetEvenGuess(typed, static_cast<double>(*lower));
+  return typed;
 }
 
 }  // namespace
@@ -132,6 +162,20 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
   if (!tables.ok()) return tables.status();
   const AnyTypedBins bins = typed.BinsAt(tables->get());
   return DevicePlan{.plan = std::move(typed), .tables = *std::move(tables), .bins = bins};
+}
+
+bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device) {
+  const uint64_t compared = SampleBytes(type) == 8 ? 8 : 4;
+  constexpr uint64_t kLine = 32 * sizeof(uint32_t);
+  const uint64_t bytes = uint64_t{bins} * (sizeof(uint32_t) + compared);
+  return bytes + 2 * kLine + kEvenStaticBytes <= TableRoom(device);
+}
+
+AnyTypedBins MakeEvenBins(SampleType type, const EvenEdges& edges) {
+  const internal::FloatMode mode;
+  return internal::VisitSample(type, [&]<typename S>(S) -> AnyTypedBins {
+    return MakeEven<typename S::Compare>(type, edges);
+  });
 }
 
 }  // namespace histogram::cuda

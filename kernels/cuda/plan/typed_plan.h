@@ -1,5 +1,6 @@
 // A plan as devices count by it: the multiply-add in the device's favourite precision and its
-// proof, and the thresholds in device memory.
+// proof, and the thresholds in device memory. Even bins need no plan, but a few numbers, which a
+// launch takes along.
 //
 // A TypedPlan, and a DevicePlan, is immutable: share it between threads, and streams of its device.
 #ifndef HISTOGRAM_KERNELS_CUDA_PLAN_TYPED_PLAN_H_
@@ -67,6 +68,12 @@ struct DevicePlan {
   DeviceBuffer tables;
   AnyTypedBins bins;
 };
+
+// Whether the counters and the thresholds of so many even bins fit a block's shared memory.
+bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device);
+
+// The bins of samples of a type between the edges. REQUIRES: EvenBinsFit, AreDistinct.
+AnyTypedBins MakeEvenBins(SampleType type, const EvenEdges& edges);
 
 }  // namespace histogram::cuda
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/fetch.h"
-#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/kernel.h"
 #include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/mutex.h"
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/cuda/plan/even_bins.h"
+#include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/plan_data.h"
 
 namespace histogram::cuda {
