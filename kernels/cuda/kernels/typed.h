@@ -30,11 +30,11 @@ using internal::kOutsideSlots;
 
 // How the bin of a sample is found.
 enum class FindBy : uint8_t {
-  // Floats: a multiply-add and then the largest integer below, both rounded down. A bin is then the
-  // integer part of x * scale + offset as real numbers. Proven for every sample inside; one outside
-  // gets no bin below `reached`.
+  // Floats of up to 32 bits: a multiply-add in float, and then the largest integer below, both
+  // rounded down. A bin is then the integer part of x * scale + offset as real numbers. Proven for
+  // every sample inside; one outside gets no bin below `reached`.
   kFloor,
-  // f32: the same in double.
+  // f32 and f64: the same in double.
   kWideFloor,
   // Integers of up to 32 bits: a multiply-add of integers, LineBin, proven for every sample inside.
   kLine,
@@ -57,9 +57,9 @@ struct TypedBins {
 
   FindBy by = FindBy::kKeys;
   C lower = {}, upper = {};
-  bool none = false, all_below = false;  // no sample is in any bin; every one is below
-  uint32_t bins = 0;                     // of the row
-  uint32_t reached = 0;                  // bins that have a threshold; no sample is in a later one
+  bool all_below = false;  // every sample is
+  uint32_t bins = 0;       // of the row
+  uint32_t reached = 0;    // bins that have a threshold; no sample is in a later one
   Guess scale = 0, offset = 0, sure = 0;
   double wide_scale = 0, wide_offset = 0;
   uint64_t slope = 0, intercept = 0;

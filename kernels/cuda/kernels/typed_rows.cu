@@ -155,7 +155,7 @@ __device__ inline RowEnds MakeOwnBins(const Extremes<internal::KeyBits<C>>& extr
                                       TypedBins<C>& bins) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto least = static_cast<internal::KeyBits<C>>(~extremes.most_below);
-  bins.none = true;
+  bins.reached = 0;
   bins.lower = internal::OfKey<C>(least);
   bins.upper = internal::OfKey<C>(extremes.greatest);
   double lower = ValueOf<false>(bins.lower);
@@ -170,7 +170,6 @@ __device__ inline RowEnds MakeOwnBins(const Extremes<internal::KeyBits<C>>& extr
   const uint32_t count = bins.bins;
   bins.even = EvenEdgesOf(lower, upper, count, bins.even.arithmetic);
   if (!AreDistinct(bins.even)) return {nan, nan};
-  bins.none = false;
   bins.reached = count;
   // Then a threshold may be no sample.
   if (equal) {
@@ -240,7 +239,7 @@ __global__ void __launch_bounds__(kEvenThreads)
     }
     TypedBins<C> bins = args.bins;
     if (launch.own_ranges) memcpy(&bins, of_row, sizeof(bins));
-    const bool counted = !launch.own_ranges || !bins.none;
+    const bool counted = !launch.own_ranges || bins.reached > 0;
     for (uint32_t i = threadIdx.x; i < bins.reached; i += kEvenThreads) {
       thresholds[i] = ThresholdOf(bins, i);
     }

@@ -90,25 +90,21 @@ bool IsProvenForPatterns(const Plan& plan, const internal::Bins<float>& bounds,
   return true;
 }
 
-template <typename C>
-bool MakeFloor(const Plan& plan, const internal::Bins<C>& bounds, const Line& line,
-               TypedBins<C>& typed) {
-  const Steps<C> steps{static_cast<C>(line.scale), static_cast<C>(-line.from * line.scale)};
-  typed.scale = steps.scale;
-  typed.offset = steps.offset;
-  if constexpr (std::is_same_v<C, float>) {
-    if (SampleBytes(plan.type()) < sizeof(float)) {
-      return std::isfinite(steps.scale) && std::isfinite(steps.offset) &&
-             IsProvenForPatterns(plan, bounds, typed);
-    }
+bool MakeFloor(const Plan& plan, const internal::Bins<float>& bounds, const Line& line,
+               TypedBins<float>& typed) {
+  typed.scale = static_cast<float>(line.scale);
+  typed.offset = static_cast<float>(-line.from * line.scale);
+  if (SampleBytes(plan.type()) == sizeof(float)) {
+    return IsProven(bounds, typed, Steps<float>{typed.scale, typed.offset});
   }
-  return IsProven(bounds, typed, steps);
+  return std::isfinite(typed.scale) && std::isfinite(typed.offset) &&
+         IsProvenForPatterns(plan, bounds, typed);
 }
 
-// Samples have half the digits of a double, so its rounding matters only to those on an edge. Moved
-// up by far less than a sample's own rounding, the line is right where all of these are in the bin
-// above.
-bool MakeWideFloor(const internal::Bins<float>& bounds, const Line& line, TypedBins<float>& typed) {
+// An f32 has half the digits of a double, so rounding matters only to those on an edge. Moved up by
+// far less than a sample's own rounding, the line is right where all of these are in the bin above.
+template <typename C>
+bool MakeWideFloor(const internal::Bins<C>& bounds, const Line& line, TypedBins<C>& typed) {
   const double offset = -line.from * line.scale;
   for (const double move : {0.0, typed.bins * 0x1p-46}) {
     if (!IsProven(bounds, typed, Steps<double>{line.scale, offset + move})) continue;
@@ -273,12 +269,12 @@ template <typename C>
 FindBy ChooseRule(const Plan& plan, const internal::Bins<C>& bounds, TypedBins<C>& typed) {
   if (plan.bin_count() > kPositionBinsMax) return FindBy::kKeys;
   const Line line(plan.binning());
-  if constexpr (std::is_floating_point_v<C>) {
+  if constexpr (std::is_same_v<C, float>) {
     if (MakeFloor(plan, bounds, line, typed)) return FindBy::kFloor;
     if (SampleBytes(plan.type()) == 2) return FindBy::kKeys;
-    if constexpr (std::is_same_v<C, float>) {
-      if (MakeWideFloor(bounds, line, typed)) return FindBy::kWideFloor;
-    }
+  }
+  if constexpr (std::is_floating_point_v<C>) {
+    if (MakeWideFloor(bounds, line, typed)) return FindBy::kWideFloor;
   }
   if constexpr (std::is_integral_v<C> && sizeof(C) == 4) {
     return MakeLine(plan, bounds, line, typed) ? FindBy::kLine : FindBy::kKeys;

@@ -61,10 +61,9 @@ TypedBins<C> MakeEven(SampleType type, const EvenEdges& edges) {
     });
     typed.reached = static_cast<uint32_t>(end - all.begin());
   }
-  typed.none = typed.reached == 0;
   if (SampleBytes(type) < 4) return typed;
   typed.by = FindBy::kGuess;
-  if (typed.none) return typed;  // with `sure` 0: lower and upper may be no bounds
+  if (typed.reached == 0) return typed;  // with `sure` 0: lower and upper may be no bounds
   SetEvenGuess(typed, static_cast<double>(*lower));
   return typed;
 }
@@ -78,9 +77,8 @@ void TypedPlan::Fill(const Plan& plan, const internal::Bins<C>& bins) {
   typed.upper = bins.upper;
   typed.bins = plan.bin_count();
   typed.reached = static_cast<uint32_t>(bins.thresholds.size());
-  typed.none = bins.thresholds.empty();
   typed.all_below = bins.all_below;
-  if (!typed.none) {
+  if (typed.reached > 0) {
     typed.by = ChooseRule(plan, bins, typed);
     auto values = bins.thresholds;
     if constexpr (std::is_floating_point_v<C>) {

@@ -176,7 +176,6 @@ class Lane {
   // The kernel cannot write mapped memory: rows are copied, and there is no flag.
   bool RowsOnDevice() const { return kernel_ == nullptr || !kernel_->has_flag; }
   bool FlagIsSet() const;
-  bool EventIsDue() const;
   absl::Status WaitForEvent();
 
   const LaneOptions options_;
