@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/backend/lane/lane_layout.h"
-#include "kernels/cuda/backend/phase_run.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/kernel.h"
 

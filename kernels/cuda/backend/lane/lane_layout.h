@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdint>
 
-#include "kernels/cuda/kernels/work.h"
 #include "kernels/cuda/plan/typed_plan.h"
 
 namespace histogram::cuda {
