@@ -44,7 +44,7 @@ absl::Status WaitFor(uint32_t* flag, uint32_t value, cudaStream_t stream) {
 struct DeviceCounter::Impl {
   // Reads the device's traits, and allocates all but tables and workspace.
   absl::Status Allocate();
-  absl::Status Fill(const Plan& plan, uint64_t samples_at_once);
+  absl::Status Fill(const Plan& of, uint64_t samples_at_once);
 
   uint32_t slots() const { return internal::SlotCount(bin_count); }
   uint64_t bytes() const { return uint64_t{slots()} * sizeof(uint64_t); }
@@ -58,11 +58,11 @@ struct DeviceCounter::Impl {
 
   SampleType type = SampleType::kF32;
   uint32_t bin_count = 0;
-  cuda::AnyTypedBins bins = {};
+  cuda::DevicePlan plan = {};  // of even bins these only
   cuda::EvenEdges edges = {};
   bool even_is_prepared = false;  // the kernel for even bins
   cuda::DeviceTraits device = {};
-  cuda::DeviceBuffer tables = {}, counts = {}, workspace = {};
+  cuda::DeviceBuffer counts = {}, workspace = {};
   cuda::DeviceBuffer words = {};  // of FindExtent, and behind them the tickets of HandOver
   cuda::PinnedBuffer read = {};   // a row that was copied
   cuda::PinnedBuffer flag = {};   // says that the row or the extent of call `calls` is there
@@ -82,13 +82,10 @@ absl::Status DeviceCounter::Impl::Allocate() {
   return absl::OkStatus();
 }
 
-absl::Status DeviceCounter::Impl::Fill(const Plan& plan, uint64_t samples_at_once) {
+absl::Status DeviceCounter::Impl::Fill(const Plan& of, uint64_t samples_at_once) {
   HISTOGRAM_RETURN_IF_ERROR(Allocate());
-  absl::StatusOr<cuda::DevicePlan> made = cuda::DevicePlan::Make(plan);
-  if (!made.ok()) return made.status();
-  tables = std::move(made->tables);
-  bins = made->bins;
-  HISTOGRAM_RETURN_IF_ERROR(cuda::PrepareTable(type, bins, device));
+  HISTOGRAM_ASSIGN_OR_RETURN(plan, cuda::DevicePlan::Make(of));
+  HISTOGRAM_RETURN_IF_ERROR(cuda::PrepareTable(type, plan.bins, device));
   const uint64_t workspace_bytes = cuda::WorkspaceBytes(bin_count, samples_at_once, device);
   HISTOGRAM_ASSIGN_OR_RETURN(workspace, cuda::DeviceBuffer::Make(workspace_bytes));
   return absl::OkStatus();
@@ -128,9 +125,9 @@ std::optional<Error> DeviceCounter::SetRange(const DeviceRange& range) {
   const Result<cuda::EvenEdges> edges = cuda::EdgesOf(range, impl.bin_count);
   if (!edges.ok()) return edges.error();
   impl.edges = *edges;
-  impl.bins = cuda::MakeEvenBins(impl.type, impl.edges);
+  impl.plan.bins = cuda::MakeEvenBins(impl.type, impl.edges);
   if (impl.even_is_prepared) return std::nullopt;
-  const absl::Status status = cuda::PrepareTable(impl.type, impl.bins, impl.device);
+  const absl::Status status = cuda::PrepareTable(impl.type, impl.plan.bins, impl.device);
   impl.even_is_prepared = status.ok();
   return ErrorOf(status);
 }
@@ -172,7 +169,7 @@ std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
 std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUstream_st* stream) {
   HISTOGRAM_RETURN_ERROR_OF(CheckAddress(samples, impl_->type));
   impl_->is_clear = false;
-  return ErrorOf(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->bins));
+  return ErrorOf(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->plan.bins));
 }
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
@@ -200,7 +197,7 @@ Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUst
   launch.hand_over.flag = impl_->flag.device<uint32_t>();
   launch.hand_over.tickets = impl_->words.get<uint32_t>(cuda::kExtentWords * sizeof(uint64_t));
   launch.hand_over.value = ++impl_->calls;
-  HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueTyped(launch, impl_->bins));
+  HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueTyped(launch, impl_->plan.bins));
   HISTOGRAM_RETURN_ERROR_OF(WaitFor(impl_->flag.host<uint32_t>(), launch.hand_over.value, stream));
   return impl_->ToHistogram();
 }

@@ -74,6 +74,10 @@ struct TypedBins {
   // kKeys
   const uint32_t* candidates = nullptr;  // device memory, cells + 1
   uint32_t cell_shift = 0;
+  // Of a plan of samples of 8 bits: the slot of each pattern, in device memory, and whether each
+  // has the bin of its value, and there are no others.
+  const uint32_t* slot_of = nullptr;
+  bool bin_for_each_byte = false;
 };
 
 // The bins of a plan, in the type that its samples are compared in.

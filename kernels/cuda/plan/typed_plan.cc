@@ -97,6 +97,13 @@ void TypedPlan::Fill(const Plan& plan, const internal::Bins<C>& bins) {
       typed.cell_shift = cells.shift;
     }
   }
+  if (SampleBytes(type_) == 1) {
+    const std::vector<uint32_t>& slots = plan.data().slot_of_pattern;
+    std::vector<uint32_t> values(kByteValues);
+    std::iota(values.begin(), values.end(), 0);
+    typed.slot_of = Append(slots, tables_);
+    typed.bin_for_each_byte = typed.bins == kByteValues && slots == values;
+  }
   bins_ = typed;
 }
 
@@ -106,11 +113,6 @@ TypedPlan::TypedPlan(const Plan& plan) : type_(plan.type()) {
   const internal::FloatMode mode;
   std::visit([&](const auto& bins) { Fill(whole, bins); }, whole.data().bins);
   assert(tables_.size() <= TableBytesMax(whole.bin_count()));
-  if (SampleBytes(type_) > 1) return;
-  slot_of_byte_ = whole.data().slot_of_pattern;
-  std::vector<uint32_t> values(kByteValues);
-  std::iota(values.begin(), values.end(), 0);
-  bin_for_each_byte_ = bin_count() == kByteValues && slot_of_byte_ == values;
 }
 
 std::shared_ptr<const TypedPlan> TypedPlan::Of(const Plan& plan) {
@@ -124,10 +126,11 @@ std::shared_ptr<const TypedPlan> TypedPlan::Of(const Plan& plan) {
 AnyTypedBins TypedPlan::BinsAt(const uint8_t* tables) const {
   AnyTypedBins moved = bins_;
   std::visit(
-      [tables](auto& bins) {
+      [this, tables](auto& bins) {
         bins.thresholds = Moved(bins.thresholds, tables);
         bins.cells = Moved(bins.cells, tables);
         bins.candidates = Moved(bins.candidates, tables);
+        if (SampleBytes(type_) == 1) bins.slot_of = Moved(bins.slot_of, tables);
       },
       moved);
   return moved;
@@ -137,7 +140,8 @@ uint64_t TableBytesMax(uint64_t bins) {
   constexpr uint64_t kCandidatesMax = (uint64_t{1} << 16) + 1;  // of internal::MakeKeyCells
   const uint64_t lookup =
       std::max(kCandidatesMax * sizeof(uint32_t), (kCellsMax + 1) * sizeof(uint16_t));
-  return (bins + 1) * sizeof(uint64_t) + kTableAlignment + lookup;
+  const uint64_t slots = kByteValues * sizeof(uint32_t);
+  return (bins + 1) * sizeof(uint64_t) + lookup + slots + 2 * kTableAlignment;
 }
 
 uint64_t WorkspaceBytes(uint32_t bins, uint64_t samples, const DeviceTraits& device) {
@@ -154,12 +158,12 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
   if (plan.counts_values()) {
     return absl::InvalidArgumentError("plan: it is OfBytes; Plan::Make makes one between edges");
   }
-  TypedPlan typed(plan);
+  const TypedPlan typed(plan);
   absl::StatusOr<DeviceBuffer> tables =
       DeviceBuffer::Holding(typed.tables().data(), typed.tables().size());
   if (!tables.ok()) return tables.status();
   const AnyTypedBins bins = typed.BinsAt(tables->get());
-  return DevicePlan{.plan = std::move(typed), .tables = *std::move(tables), .bins = bins};
+  return DevicePlan{.tables = *std::move(tables), .bins = bins};
 }
 
 bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device) {

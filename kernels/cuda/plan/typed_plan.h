@@ -31,10 +31,6 @@ class TypedPlan {
 
   SampleType type() const { return type_; }
   uint32_t bin_count() const { return BinCount(bins_); }
-  // Of samples of 8 bits: the slot of each pattern. Else empty.
-  absl::Span<const uint32_t> slot_of_byte() const { return slot_of_byte_; }
-  // Whether each byte has the bin of its value, and there are no others.
-  bool bin_for_each_byte() const { return bin_for_each_byte_; }
   // Thresholds, and what else is looked up; may be empty. At most TableBytesMax of the plan's bins.
   absl::Span<const uint8_t> tables() const { return tables_; }
   // `tables`: a copy of tables() in device memory, aligned to 16 bytes; not read here.
@@ -45,8 +41,6 @@ class TypedPlan {
   void Fill(const Plan& plan, const internal::Bins<C>& bins);
 
   SampleType type_;
-  std::vector<uint32_t> slot_of_byte_;
-  bool bin_for_each_byte_ = false;
   AnyTypedBins bins_;  // pointers are offsets into the tables
   std::vector<uint8_t> tables_;
 };
@@ -64,7 +58,6 @@ struct DevicePlan {
   // On the current device. Waits for the copy.
   static absl::StatusOr<DevicePlan> Make(const Plan& plan);
 
-  TypedPlan plan;
   DeviceBuffer tables;
   AnyTypedBins bins;
 };
