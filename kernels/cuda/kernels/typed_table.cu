@@ -288,19 +288,6 @@ absl::Status VisitKernel(const TypedBins<typename S::Compare>& bins, bool has_pa
   });
 }
 
-template <typename S>
-absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins) {
-  using C = typename S::Compare;
-  // Each thread of a warp has a copy where samples leave no time for conflicts of banks.
-  const uint32_t copies_max = sizeof(typename S::Bits) < 4 ? 32 : 16;
-  uint64_t rule_bytes = ThresholdsRead(bins) * sizeof(C);
-  if (bins.by == FindBy::kCells) rule_bytes += (bins.cell_count + 1) * sizeof(uint16_t);
-  const Layout layout = LayoutFor(bins.bins, rule_bytes, copies_max, *launch.device);
-  return VisitKernel<S>(bins, layout.parts > 1, [&]<FindBy kBy, bool kParts>() {
-    return LaunchAll<S, kBy, kParts>(launch, bins, layout);
-  });
-}
-
 }  // namespace
 
 uint32_t TableRoom(const DeviceTraits& device) { return device.shared_bytes_max - kLineWords * 4; }
@@ -311,9 +298,16 @@ uint32_t TableParts(uint32_t bins, const DeviceTraits& device) {
   return parts;
 }
 
-absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& bins) {
-  return VisitSamples(launch.type, bins, [&]<typename S>(S, const auto& typed) {
-    return EnqueueAs<S>(launch, typed);
+absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& any_bins) {
+  return VisitSamples(launch.type, any_bins, [&]<typename S>(S, const auto& bins) {
+    // Each thread of a warp has a copy where samples leave no time for conflicts of banks.
+    const uint32_t copies_max = sizeof(typename S::Bits) < 4 ? 32 : 16;
+    uint64_t rule_bytes = ThresholdsRead(bins) * sizeof(typename S::Compare);
+    if (bins.by == FindBy::kCells) rule_bytes += (bins.cell_count + 1) * sizeof(uint16_t);
+    const Layout layout = LayoutFor(bins.bins, rule_bytes, copies_max, *launch.device);
+    return VisitKernel<S>(bins, layout.parts > 1, [&]<FindBy kBy, bool kParts>() {
+      return LaunchAll<S, kBy, kParts>(launch, bins, layout);
+    });
   });
 }
 
