@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <histogram/usable_cores.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,6 +13,8 @@
 #include <ctime>
 #include <initializer_list>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -84,17 +85,12 @@ DescriptorLimit RaiseDescriptorLimit() {
 
 uint32_t StartableThreads(uint32_t wanted) {
   absl::Notification over;
-  const auto wait = [](void* notification) -> void* {
-    static_cast<absl::Notification*>(notification)->WaitForNotification();
-    return nullptr;
-  };
-  std::vector<pthread_t> threads;
-  pthread_t thread{};
-  while (threads.size() < wanted && pthread_create(&thread, nullptr, wait, &over) == 0) {
-    threads.push_back(thread);
+  std::vector<std::jthread> threads;
+  try {
+    while (threads.size() < wanted) threads.emplace_back([&over] { over.WaitForNotification(); });
+  } catch (const std::system_error&) {  // no more threads
   }
   over.Notify();
-  for (const pthread_t each : threads) pthread_join(each, nullptr);
   return static_cast<uint32_t>(threads.size());
 }
 

@@ -6,7 +6,6 @@
 
 #include "kernels/cuda/backend/cuda_tuning.h"
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/cuda/backend/lane/precise_sleep.h"
 #include "kernels/tuning/selector.h"
 
 namespace histogram::bench {
@@ -78,7 +77,8 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
                                 .faults = std::make_shared<cuda::FaultPlan>()});
   Check(made.status());
   cuda::Lane& lane = **made;
-  const tuning::Selector selector(cuda::Candidates(), cuda::MakeCudaTable("cuda:0", options, lane));
+  const tuning::Selector selector(cuda::KernelNames(),
+                                  cuda::MakeCudaTable("cuda:0", options, lane));
   const std::vector<uint8_t> bytes = testing::MakePayload(Distribution::kUniform, 16 * kMiB);
   std::vector<ChoiceRow> choices;
   for (const Shape& shape : kShapes) {

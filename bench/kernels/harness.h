@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/backend/device_check.h"
 #include "kernels/cuda/base/resources.h"
-#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/kernel.h"
 #include "tests/kernels/payloads.h"
 
 namespace histogram::bench {

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/cuda/backend/lane/precise_sleep.h"
 #include "tests/kernels/reference.h"
 
 namespace histogram::bench {

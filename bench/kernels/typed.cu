@@ -171,7 +171,7 @@ class Bench {
       PlainKernel<C, Bits, kFloat><<<1024, 256, 0, harness_.stream()>>>(
           reinterpret_cast<const Bits*>(harness_.input()), bytes_ / sizeof(Bits),
           std::get<cuda::TypedBins<C>>(on_device.bins), plan.type() == SampleType::kBf16,
-          cuda::KeyFlip(plan.type()), cuda::KeyBase<C>(plan.type()), expected_.get());
+          expected_.get());
     });
     Check(cuda::LaunchStatus("PlainKernel"));
   }

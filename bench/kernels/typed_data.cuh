@@ -82,7 +82,7 @@ __global__ void FillKernel(Bits* samples, uint64_t count, int distribution, cons
 // A plain count: a search among the thresholds, and an atomic in global memory.
 template <typename C, typename Bits, bool kFloat>
 __global__ void PlainKernel(const Bits* samples, uint64_t count, cuda::TypedBins<C> bins,
-                            bool bfloat, uint64_t flip, C base, unsigned long long* counts) {
+                            bool bfloat, unsigned long long* counts) {
   const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
     C x;
@@ -92,7 +92,7 @@ __global__ void PlainKernel(const Bits* samples, uint64_t count, cuda::TypedBins
     } else if constexpr (kFloat) {
       memcpy(&x, samples + i, sizeof(x));
     } else {
-      x = static_cast<C>(static_cast<Bits>(samples[i] ^ flip)) + base;
+      x = samples[i];
     }
     uint32_t slot = bins.bins + 2;
     if (x < bins.lower) {
@@ -118,19 +118,19 @@ void VisitBits(SampleType type, Visit&& visit) {
     case SampleType::kU8:
       return visit.template operator()<uint32_t, uint8_t, false>();
     case SampleType::kI8:
-      return visit.template operator()<uint32_t, uint8_t, false>();
+      return visit.template operator()<int32_t, int8_t, false>();
     case SampleType::kU16:
       return visit.template operator()<uint32_t, uint16_t, false>();
     case SampleType::kI16:
-      return visit.template operator()<uint32_t, uint16_t, false>();
+      return visit.template operator()<int32_t, int16_t, false>();
     case SampleType::kU32:
       return visit.template operator()<uint32_t, uint32_t, false>();
     case SampleType::kI32:
-      return visit.template operator()<uint32_t, uint32_t, false>();
+      return visit.template operator()<int32_t, int32_t, false>();
     case SampleType::kU64:
       return visit.template operator()<uint64_t, uint64_t, false>();
     case SampleType::kI64:
-      return visit.template operator()<uint64_t, uint64_t, false>();
+      return visit.template operator()<int64_t, int64_t, false>();
     case SampleType::kF16:
     case SampleType::kBf16:
       return visit.template operator()<float, uint16_t, true>();

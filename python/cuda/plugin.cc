@@ -131,31 +131,6 @@ Result<Plan> MakePlan(std::span<const double> edges, std::string_view type_name)
   return Plan::Make(*binning, *type);
 }
 
-std::optional<Error> Make(std::span<const double> edges, std::string_view type, int device,
-                          HistogramCounter** made) {
-  const Result<Plan> plan = MakePlan(edges, type);
-  if (!plan.ok()) return plan.error();
-  Result<DeviceCounter> counter = DeviceCounter::Make(*plan);
-  if (!counter.ok()) return counter.error();
-  *made = new HistogramCounter{.counter = *std::move(counter),
-                               .device = device,
-                               .type = plan->type(),
-                               .bins = plan->bin_count(),
-                               .plan = *plan};
-  return std::nullopt;
-}
-
-std::optional<Error> MakeEven(uint32_t bins, std::string_view type_name, int device,
-                              HistogramCounter** made) {
-  const Result<SampleType> type = TypeNamed(type_name);
-  if (!type.ok()) return type.error();
-  Result<DeviceCounter> counter = DeviceCounter::MakeEven(*type, bins);
-  if (!counter.ok()) return counter.error();
-  *made = new HistogramCounter{
-      .counter = *std::move(counter), .device = device, .type = *type, .bins = bins};
-  return std::nullopt;
-}
-
 // Of a DeviceCounter, or of DeviceRows.
 template <typename Counter>
 std::optional<Error> SetRange(Counter& counter, const HistogramRange* range) {
@@ -163,14 +138,6 @@ std::optional<Error> SetRange(Counter& counter, const HistogramRange* range) {
   return counter.SetRange({.lower = range->lower,
                            .upper = range->upper,
                            .edges = static_cast<DeviceRange::Edges>(range->edges)});
-}
-
-std::optional<Error> Count(DeviceCounter& counter, const HistogramRange* range, const void* samples,
-                           uint64_t count, CUstream_st* stream) {
-  if (std::optional<Error> error = SetRange(counter, range)) return error;
-  if (std::optional<Error> error = counter.Clear(stream)) return error;
-  if (count == 0) return std::nullopt;
-  return counter.Add(samples, count, stream);
 }
 
 std::optional<Error> CheckSum(uint64_t sum, uint64_t samples) {
@@ -186,24 +153,6 @@ void Write(const Histogram& histogram, int64_t* counts, int64_t* outside) {
   outside[0] = static_cast<int64_t>(histogram.below);
   outside[1] = static_cast<int64_t>(histogram.above);
   outside[2] = static_cast<int64_t>(histogram.nan);
-}
-
-std::optional<Error> Read(DeviceCounter& counter, CUstream_st* stream, int64_t* counts,
-                          int64_t* outside) {
-  const Result<Histogram> read = counter.Read(stream);
-  if (!read.ok()) return read.error();
-  Write(*read, counts, outside);
-  return std::nullopt;
-}
-
-std::optional<Error> CountAndRead(DeviceCounter& counter, const HistogramRange* range,
-                                  const void* samples, uint64_t count, CUstream_st* stream,
-                                  int64_t* counts, int64_t* outside) {
-  if (std::optional<Error> error = SetRange(counter, range)) return error;
-  const Result<Histogram> read = counter.Count(samples, count, stream);
-  if (!read.ok()) return read.error();
-  Write(*read, counts, outside);
-  return CheckSum(read->samples, count);
 }
 
 std::optional<Error> MakeRows(HistogramCounter& of, const HistogramRowCut& cut, bool wide,
@@ -310,14 +259,31 @@ uint32_t histogram_cuda_abi() { return kAbi; }
 
 int histogram_cuda_make(const double* edges, size_t edge_count, const char* type, int device,
                         HistogramCounter** made, char* error, size_t error_bytes) {
-  return Guarded(device, {error, error_bytes}, [&] {
-    return Make({edges, edge_count}, type, device, made);
+  return Guarded(device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    const Result<Plan> plan = MakePlan({edges, edge_count}, type);
+    if (!plan.ok()) return plan.error();
+    Result<DeviceCounter> counter = DeviceCounter::Make(*plan);
+    if (!counter.ok()) return counter.error();
+    *made = new HistogramCounter{.counter = *std::move(counter),
+                                 .device = device,
+                                 .type = plan->type(),
+                                 .bins = plan->bin_count(),
+                                 .plan = *plan};
+    return std::nullopt;
   });
 }
 
 int histogram_cuda_make_even(uint32_t bins, const char* type, int device, HistogramCounter** made,
                              char* error, size_t error_bytes) {
-  return Guarded(device, {error, error_bytes}, [&] { return MakeEven(bins, type, device, made); });
+  return Guarded(device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    const Result<SampleType> sample_type = TypeNamed(type);
+    if (!sample_type.ok()) return sample_type.error();
+    Result<DeviceCounter> counter = DeviceCounter::MakeEven(*sample_type, bins);
+    if (!counter.ok()) return counter.error();
+    *made = new HistogramCounter{
+        .counter = *std::move(counter), .device = device, .type = *sample_type, .bins = bins};
+    return std::nullopt;
+  });
 }
 
 void histogram_cuda_free(HistogramCounter* counter) {
@@ -328,22 +294,34 @@ void histogram_cuda_free(HistogramCounter* counter) {
 int histogram_cuda_count(HistogramCounter* counter, const HistogramRange* range,
                          const void* samples, uint64_t count, void* stream, char* error,
                          size_t error_bytes) {
-  return Guarded(counter->device, {error, error_bytes},
-                 [&] { return Count(counter->counter, range, samples, count, Stream(stream)); });
+  return Guarded(counter->device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    if (std::optional<Error> wrong = SetRange(counter->counter, range)) return wrong;
+    if (std::optional<Error> wrong = counter->counter.Clear(Stream(stream))) return wrong;
+    if (count == 0) return std::nullopt;
+    return counter->counter.Add(samples, count, Stream(stream));
+  });
 }
 
 int histogram_cuda_read(HistogramCounter* counter, void* stream, int64_t* counts, int64_t* outside,
                         char* error, size_t error_bytes) {
-  return Guarded(counter->device, {error, error_bytes},
-                 [&] { return Read(counter->counter, Stream(stream), counts, outside); });
+  return Guarded(counter->device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    const Result<Histogram> read = counter->counter.Read(Stream(stream));
+    if (!read.ok()) return read.error();
+    Write(*read, counts, outside);
+    return std::nullopt;
+  });
 }
 
 int histogram_cuda_count_and_read(HistogramCounter* counter, const HistogramRange* range,
                                   const void* samples, uint64_t count, void* stream,
                                   int64_t* counts, int64_t* outside, char* error,
                                   size_t error_bytes) {
-  return Guarded(counter->device, {error, error_bytes}, [&] {
-    return CountAndRead(counter->counter, range, samples, count, Stream(stream), counts, outside);
+  return Guarded(counter->device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    if (std::optional<Error> wrong = SetRange(counter->counter, range)) return wrong;
+    const Result<Histogram> read = counter->counter.Count(samples, count, Stream(stream));
+    if (!read.ok()) return read.error();
+    Write(*read, counts, outside);
+    return CheckSum(read->samples, count);
   });
 }
 

@@ -16,7 +16,7 @@
 #include "kernels/cuda/backend/device_check.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/resources.h"
-#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/kernel.h"
 #include "tests/kernels/typed_samples.h"
 
 // In SetUp: declares `devices`, the first GPU alone, or skips, saying why, where none can be used.

@@ -11,22 +11,15 @@
 #include "kernels/cuda/backend/cuda_tuning.h"
 #include "kernels/cuda/backend/device_check.h"
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/cuda/backend/lane/precise_sleep.h"
 #include "kernels/cuda/backend/lane_threads.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/fault_plan.h"
-#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/kernel.h"
 #include "kernels/cuda/kernels/typed_rows.h"
-#include "kernels/error.h"
 #include "kernels/tuning/selector.h"
 
 namespace histogram::cuda {
 namespace {
-
-constexpr uint32_t kLanesMax = 256;
-constexpr uint64_t kLaneBytesMin = uint64_t{64} << 10;
-constexpr uint64_t kLaneBytesMax = uint64_t{4095} << 20;
-constexpr uint32_t kLanePayloadsMax = 1 << 20;
 
 // What a batch costs where nothing was measured: a launch, the bytes' way over the link, and a row
 // back for each payload. Near an H200 host's costs; they matter only without the measurement at
@@ -46,6 +39,10 @@ struct Costs {
   double gather_ns_per_byte = 0;
 };
 
+KernelInfo InfoOf(absl::string_view name, absl::string_view summary, uint32_t bin_count_max) {
+  return {std::string(name), "cuda", std::string(summary), bin_count_max};
+}
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::shared_ptr<LanesShared> shared, Costs costs)
@@ -54,14 +51,10 @@ class CudaBackend final : public Backend {
   const BackendInfo& info() const override { return shared_->info; }
   std::vector<KernelInfo> kernels() const override {
     std::vector<KernelInfo> kernels = ListCudaKernels();
-    kernels.push_back({.name = std::string(kTypedTableName),
-                       .backend = "cuda",
-                       .summary = std::string(kTypedTableSummary),
-                       .bin_count_max = kLaneCounters - internal::kOutsideSlots});
-    kernels.push_back({.name = std::string(kTypedRowsName),
-                       .backend = "cuda",
-                       .summary = std::string(kTypedRowsSummary),
-                       .bin_count_max = static_cast<uint32_t>(info().phases.row_bins)});
+    kernels.push_back(
+        InfoOf(kTypedTableName, kTypedTableSummary, kLaneCounters - internal::kOutsideSlots));
+    kernels.push_back(
+        InfoOf(kTypedRowsName, kTypedRowsSummary, static_cast<uint32_t>(info().phases.row_bins)));
     return kernels;
   }
   std::vector<KernelChoice> choices() const override {
@@ -108,22 +101,6 @@ class CudaBackend final : public Backend {
   LaneThreads lanes_;  // the first to go
 };
 
-absl::Status CheckOptions(const BackendOptions& options) {
-  const struct {
-    const char* field;
-    uint64_t value, least, most;
-  } checks[] = {{"cuda_lanes", options.cuda_lanes, 0, kLanesMax},
-                {"cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax},
-                {"lane_payloads", options.lane_payloads, 1, kLanePayloadsMax}};
-  for (const auto& [field, value, least, most] : checks) {
-    if (value >= least && value <= most) continue;
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat(field, " is ", value, "; it must be from ", least, " to ", most),
-                     {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
-  }
-  return absl::OkStatus();
-}
-
 // With two lanes one begins a batch while the other waits for the device; more cost switches
 // between threads: 1 MiB over eight connections takes 0.72 of `--backend cpu`'s CPU with two, 0.79
 // with four, at 1.16 and 1.08 of its throughput (H200, ec86c61). Lanes that have to copy carry 0.76
@@ -152,8 +129,7 @@ bool PinReceiveMemory(std::span<uint8_t> memory, std::vector<std::string>& notes
 }
 
 // Allocates all lanes and tunes on the first of them. Each call has a thread of its own.
-// RESOURCE_EXHAUSTED where memory is short. REQUIRES: CheckOptions(options) is OK,
-// options.cuda_lanes is not 0, and options.force_kernel is empty or one of cuda's.
+// RESOURCE_EXHAUSTED where memory is short. REQUIRES: options.cuda_lanes is not 0.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
@@ -181,16 +157,14 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
         cudaHostGetDevicePointer(&receive_device, options.receive_memory.data(), 0));
   }
   for (LanesShared::Slot& slot : shared->slots) {
-    absl::StatusOr<std::unique_ptr<Lane>> lane =
-        Lane::Make({.device = device.traits,
-                    .lane_bytes = options.cuda_lane_bytes,
-                    .lane_payloads = options.lane_payloads,
-                    .spin_us_max = options.spin_us_max,
-                    .faults = faults,
-                    .receive_memory = options.receive_memory,
-                    .receive_device = reinterpret_cast<uint64_t>(receive_device)});
-    if (!lane.ok()) return lane.status();
-    slot.lane = *std::move(lane);
+    HISTOGRAM_ASSIGN_OR_RETURN(
+        slot.lane, Lane::Make({.device = device.traits,
+                               .lane_bytes = options.cuda_lane_bytes,
+                               .lane_payloads = options.lane_payloads,
+                               .spin_us_max = options.spin_us_max,
+                               .faults = faults,
+                               .receive_memory = options.receive_memory,
+                               .receive_device = reinterpret_cast<uint64_t>(receive_device)}));
     info.pinned_bytes += slot.lane->pinned_bytes();
     info.device_bytes += slot.lane->device_bytes();
   }
@@ -207,13 +181,11 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   const tuning::CostModel::Assumption assumption = {.ns_per_byte = kAssumedNsPerByte,
                                                     .ns_per_payload = kAssumedNsPerBatch};
   costs.lone_costs = std::make_unique<tuning::CostModel>(lone_rows, assumption);
-  absl::StatusOr<std::vector<KernelChoice>> typed_rows =
-      MakeTypedRows(info.name, options, *shared->slots.front().lane);
-  if (!typed_rows.ok()) return typed_rows.status();
-  costs.typed_lone_costs = std::make_unique<tuning::CostModel>(*typed_rows, assumption);
-  costs.typed_rows = *std::move(typed_rows);
+  HISTOGRAM_ASSIGN_OR_RETURN(costs.typed_rows,
+                             MakeTypedRows(info.name, options, *shared->slots.front().lane));
+  costs.typed_lone_costs = std::make_unique<tuning::CostModel>(costs.typed_rows, assumption);
   shared->selector =
-      std::make_unique<tuning::Selector>(Candidates(), std::move(rows), options.force_kernel);
+      std::make_unique<tuning::Selector>(KernelNames(), std::move(rows), options.force_kernel);
   shared->fate = fate;
   fate->Join(shared);
   return std::make_unique<CudaBackend>(std::move(shared), std::move(costs));
@@ -229,14 +201,6 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   absl::StatusOr<std::shared_ptr<cuda::FaultPlan>> faults =
       cuda::FaultPlan::Parse(options.fault_injection);
   if (!faults.ok()) return faults.status();
-  if (!options.force_kernel.empty() && cuda::FindKernel(options.force_kernel) == nullptr) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat("force_kernel is '", options.force_kernel, "'; cuda's kernels are ",
-                     cuda::KernelNames()),
-        {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
-  }
-  HISTOGRAM_RETURN_IF_ERROR(cuda::CheckOptions(options));
   const auto fate = std::make_shared<cuda::SharedFate>();
   // GPUs are prepared side by side: each allocates and tunes for a second or so.
   const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
@@ -278,9 +242,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
 std::vector<KernelInfo> ListCudaKernels() {
   std::vector<KernelInfo> infos;
   for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
-    infos.push_back({.name = std::string(kernel->name),
-                     .backend = "cuda",
-                     .summary = std::string(kernel->summary)});
+    infos.push_back(cuda::InfoOf(kernel->name, kernel->summary, kByteValues));
   }
   return infos;
 }

@@ -17,6 +17,8 @@ namespace histogram {
 // One backend per usable GPU, named cuda:0, cuda:1 ... with all lanes allocated. A GPU that cannot
 // be used (no driver, a driver that is too old, no GPU, not enough memory) is no error: the list is
 // shorter, or empty, and `notes` gets a sentence. INVALID_ARGUMENT where `options` are wrong.
+// REQUIRES: options.force_kernel is empty, or one of ListCudaKernels; cuda_lanes <= 256;
+// cuda_lane_bytes is from 64 KiB to 4095 MiB, lane_payloads from 1 to 2^20.
 absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
     const BackendOptions& options, std::vector<std::string>& notes);
 

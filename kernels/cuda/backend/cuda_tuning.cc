@@ -8,7 +8,7 @@
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/kernel.h"
 #include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/tuning/tune.h"
 
@@ -74,6 +74,22 @@ absl::StatusOr<uint64_t> MeasureShapeNs(Lane& lane, absl::Span<const uint8_t> sa
   return MeasureBatchNs(lane, batch, [&] { return lane.Begin(batch, kernel); });
 }
 
+// The rows that hold where nothing is measured.
+std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options) {
+  const auto row = [&](uint64_t payload_bytes_max, uint32_t payloads_max, const char* kernel) {
+    return KernelChoice{.backend = backend,
+                        .bin_count_max = kBinCountMax,
+                        .payload_bytes_max = payload_bytes_max,
+                        .payloads_max = payloads_max,
+                        .kernel = kernel};
+  };
+  return {
+      row(kLoneBytesMax, 1, "one_block"),
+      row(std::min(kMappedBytesMax, options.cuda_lane_bytes), options.lane_payloads, "warp_batch"),
+      row(options.cuda_lane_bytes, 1, "lane_private"),
+      row(options.cuda_lane_bytes, options.lane_payloads, "quad_batch")};
+}
+
 }  // namespace
 
 // Cells of growing size, so that Tune recognises slow kernels while they are cheap to measure.
@@ -120,27 +136,6 @@ double MeasureGatherNsPerByte(Lane& lane) {
   return static_cast<double>(NowNs() - start) / static_cast<double>(kCopies * kBytes);
 }
 
-std::vector<std::string> Candidates() {
-  std::vector<std::string> names;
-  for (const CudaKernel* kernel : Kernels()) names.emplace_back(kernel->name);
-  return names;
-}
-
-std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options) {
-  const auto row = [&](uint64_t payload_bytes_max, uint32_t payloads_max, const char* kernel) {
-    return KernelChoice{.backend = backend,
-                        .bin_count_max = kBinCountMax,
-                        .payload_bytes_max = payload_bytes_max,
-                        .payloads_max = payloads_max,
-                        .kernel = kernel};
-  };
-  return {
-      row(kLoneBytesMax, 1, "one_block"),
-      row(std::min(kMappedBytesMax, options.cuda_lane_bytes), options.lane_payloads, "warp_batch"),
-      row(options.cuda_lane_bytes, 1, "lane_private"),
-      row(options.cuda_lane_bytes, options.lane_payloads, "quad_batch")};
-}
-
 std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const BackendOptions& options,
                                         Lane& lane) {
   // Injected faults count launches: those of clients, not ours.
@@ -149,7 +144,7 @@ std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const Backen
   const uint64_t deadline_ns = NowNs() + kTuneNsMax;
   const std::vector<tuning::TuneCell> cells = TuningCells(options);
   std::vector<KernelChoice> rows = tuning::Tune(
-      backend, Candidates(), cells,
+      backend, KernelNames(), cells,
       [deadline_ns] { return deadline_ns - std::min(deadline_ns, NowNs()); },
       [&](size_t candidate, const Workload& workload) {
         return MeasureShapeNs(lane, sample, *Kernels()[candidate], workload);

@@ -14,19 +14,14 @@
 
 namespace histogram::cuda {
 
-// The names of Kernels(). Ours are last, and preferred.
-std::vector<std::string> Candidates();
-
 // The kinds of batches that are measured at start.
 std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options);
-
-// The rows that hold where nothing is measured, with costs of 0.
-std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options);
 
 // What a lane's copy into pinned memory costs on this machine, beside the costs in the rows.
 double MeasureGatherNsPerByte(Lane& lane);
 
-// What was measured on `lane`, then DefaultRows; these alone where nothing is to be measured.
+// What was measured on `lane`, then rows with costs of 0 for all else; these alone where nothing is
+// to be measured.
 // `backend` is what the rows name ("cuda:0"). REQUIRES: `lane` is idle and its device current.
 std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const BackendOptions& options,
                                         Lane& lane);

@@ -58,9 +58,6 @@ absl::StatusOr<Device> Describe(int index, const std::string& driver) {
         device.traits.compute_capability / 10, device.traits.compute_capability % 10,
         kComputeCapabilityMin / 10, kComputeCapabilityMin % 10));
   }
-  if (properties.canMapHostMemory == 0) {
-    return absl::FailedPreconditionError("it cannot map host memory");
-  }
   device.name = properties.name;
   device.uuid = FormatUuid(properties.uuid);
   device.driver = driver;

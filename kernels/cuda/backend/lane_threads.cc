@@ -6,28 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/backend/lane/lane_layout.h"
-#include "kernels/cuda/backend/lane/precise_sleep.h"
-#include "kernels/cuda/backend/phase_run.h"
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/kernel.h"
 
 namespace histogram::cuda {
 namespace {
 
-void MarkDownLocked(LanesShared& shared, const std::string& why)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-  if (!shared.up.load(std::memory_order_relaxed))
-    return;  // the first reason is the one that counts
-  shared.why_down = why;
-  shared.up.store(false, std::memory_order_release);
-  for (LanesShared::Task& task : shared.tasks) shared.orphans.push_back(std::move(task));
-  shared.tasks.clear();
-  for (LanesShared::Slot& slot : shared.slots) {
-    if (slot.stage != LanesShared::Stage::kOnDevice) continue;
-    shared.orphans.push_back(std::move(slot.task));
-    slot.stage = LanesShared::Stage::kAbandoned;
-  }
-  shared.orphaned.NotifyAll();
+void StartReport(const LanesShared& shared, Batch& batch) {
+  batch.report = {};
+  batch.report.backend = shared.info.name;
+  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
 }
 
 // Hands back what no lane will: runs until the backend goes.
@@ -43,9 +31,7 @@ void RunReaper(LanesShared& shared) {
       shared.orphans.pop_front();
       why = shared.why_down;
     }
-    task.batch->report = {};
-    task.batch->report.backend = shared.info.name;
-    task.batch->report.payloads = static_cast<uint32_t>(task.batch->items.size());
+    StartReport(shared, *task.batch);
     task.batch->status =
         absl::UnavailableError(absl::StrCat("backend ", shared.info.name, " is down: ", why));
     task.done(std::move(task.batch));
@@ -132,9 +118,7 @@ absl::Status Execute(LanesShared& shared, LanesShared::Slot& slot, Batch& batch,
 // Runs the slot's batch; false when the batch was taken away meanwhile and the lane must end.
 bool RunBatch(LanesShared& shared, LanesShared::Slot& slot) {
   Batch& batch = *slot.task.batch;
-  batch.report = {};
-  batch.report.backend = shared.info.name;
-  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
+  StartReport(shared, batch);
   bool taken_away = false;
   absl::Status status = Execute(shared, slot, batch, taken_away);
   if (taken_away) return false;
@@ -179,11 +163,34 @@ void RunLane(LanesShared& shared, LanesShared::Slot& slot) {
   shared.gone.NotifyAll();
 }
 
+// False when the slot's batch was taken away and its thread does not come back in time.
+bool WaitUntilGone(LanesShared& shared, const LanesShared::Slot& slot) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(shared.mutex);
+  while (slot.stage != LanesShared::Stage::kGone) {
+    const bool abandoned = slot.stage == LanesShared::Stage::kAbandoned;
+    if (abandoned && std::chrono::steady_clock::now() >= until) return false;
+    shared.gone.WaitFor(shared.mutex, std::chrono::milliseconds(100));
+  }
+  return true;
+}
+
 }  // namespace
 
 void MarkDown(LanesShared& shared, const std::string& why) {
   MutexLock lock(shared.mutex);
-  MarkDownLocked(shared, why);
+  if (!shared.up.load(std::memory_order_relaxed)) return;  // keeps the first reason
+  shared.why_down = why;
+  shared.up.store(false, std::memory_order_release);
+  for (LanesShared::Task& task : shared.tasks) shared.orphans.push_back(std::move(task));
+  shared.tasks.clear();
+  for (LanesShared::Slot& slot : shared.slots) {
+    if (slot.stage != LanesShared::Stage::kOnDevice) continue;
+    shared.orphans.push_back(std::move(slot.task));
+    slot.stage = LanesShared::Stage::kAbandoned;
+  }
+  shared.orphaned.NotifyAll();
 }
 
 void SharedFate::Join(const std::shared_ptr<LanesShared>& member) {
@@ -215,7 +222,8 @@ LaneThreads::~LaneThreads() {
     shared_->stopping = true;
     for (LanesShared::Slot& slot : shared_->slots) slot.woken.NotifyOne();
   }
-  for (size_t i = 0; i < threads_.size(); ++i) stuck[i] = !WaitUntilGone(shared_->slots[i]);
+  for (size_t i = 0; i < threads_.size(); ++i)
+    stuck[i] = !WaitUntilGone(*shared_, shared_->slots[i]);
   {
     MutexLock lock(shared_->mutex);
     shared_->reaper_stopping = true;
@@ -251,18 +259,6 @@ void LaneThreads::Submit(std::unique_ptr<Batch> batch, Backend::Done done) {
   slot.task = std::move(task);
   slot.stage = LanesShared::Stage::kOnHost;
   slot.woken.NotifyOne();
-}
-
-bool LaneThreads::WaitUntilGone(const LanesShared::Slot& slot) {
-  constexpr auto kPatience = std::chrono::seconds(2);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  MutexLock lock(shared_->mutex);
-  while (slot.stage != LanesShared::Stage::kGone) {
-    const bool abandoned = slot.stage == LanesShared::Stage::kAbandoned;
-    if (abandoned && std::chrono::steady_clock::now() >= until) return false;
-    shared_->gone.WaitFor(shared_->mutex, std::chrono::milliseconds(100));
-  }
-  return true;
 }
 
 }  // namespace histogram::cuda

@@ -97,9 +97,6 @@ class LaneThreads {
   void Submit(std::unique_ptr<Batch> batch, Backend::Done done);
 
  private:
-  // False when the slot's batch was taken away and its thread does not come back in time.
-  bool WaitUntilGone(const LanesShared::Slot& slot);
-
   std::shared_ptr<LanesShared> shared_;
   std::thread reaper_;
   std::vector<std::thread> threads_;

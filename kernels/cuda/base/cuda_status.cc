@@ -9,10 +9,22 @@ namespace {
 // The payload that marks a status after which the process must end.
 constexpr char kSpoilsProcessUrl[] = "histogram/SpoilsProcess";
 
-}  // namespace
+enum class Loss : uint8_t { kNone, kContext, kProcess };
 
-bool IsSticky(cudaError_t error) {
+// What is lost after the error.
+Loss LossBy(cudaError_t error) {
   switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorAssert:
+    case cudaErrorTensorMemoryLeak:
+      return Loss::kProcess;
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
@@ -25,29 +37,13 @@ bool IsSticky(cudaError_t error) {
     case cudaErrorSystemNotReady:
     case cudaErrorCudartUnloading:
     case cudaErrorUnknown:
-      return true;
+      return Loss::kContext;
     default:
-      return SpoilsProcess(error);
+      return Loss::kNone;
   }
 }
 
-bool SpoilsProcess(cudaError_t error) {
-  switch (error) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorAssert:
-    case cudaErrorTensorMemoryLeak:
-      return true;
-    default:
-      return false;
-  }
-}
+}  // namespace
 
 bool SpoilsProcess(const absl::Status& status) {
   return status.GetPayload(kSpoilsProcessUrl).has_value();
@@ -58,12 +54,11 @@ absl::Status ToStatus(cudaError_t error, absl::string_view what) {
   const std::string message =
       absl::StrCat(what, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
   if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
-  if (IsSticky(error)) {
-    absl::Status lost = absl::UnavailableError(message);
-    if (SpoilsProcess(error)) lost.SetPayload(kSpoilsProcessUrl, absl::Cord("1"));
-    return lost;
-  }
-  return absl::InternalError(message);
+  const Loss loss = LossBy(error);
+  if (loss == Loss::kNone) return absl::InternalError(message);
+  absl::Status lost = absl::UnavailableError(message);
+  if (loss == Loss::kProcess) lost.SetPayload(kSpoilsProcessUrl, absl::Cord("1"));
+  return lost;
 }
 
 absl::Status LaunchStatus(absl::string_view kernel) {

@@ -13,22 +13,18 @@
 
 namespace histogram::cuda {
 
-// Whether `error` leaves the context unusable: every later call in this process fails with it, and
-// nothing that lies on the device may be freed any more.
-bool IsSticky(cudaError_t error);
-
-// Whether CUDA demands that the process ends after `error`: a kernel strayed, and what the process
-// does on any of its GPUs is undefined from then on. Each of these is sticky.
-bool SpoilsProcess(cudaError_t error);
-// The same of a status that ToStatus made.
-bool SpoilsProcess(const absl::Status& status);
-
-// OK for cudaSuccess. RESOURCE_EXHAUSTED where memory ran out, UNAVAILABLE where the context is
-// lost, INTERNAL for the rest; the message names `what`, CUDA's name for the error and its text.
+// OK for cudaSuccess. RESOURCE_EXHAUSTED where memory ran out. UNAVAILABLE where the context is
+// lost: every later call in this process fails, and nothing that lies on the device may be freed
+// any more. INTERNAL for the rest. The message names `what`, CUDA's name for the error and its
+// text.
 absl::Status ToStatus(cudaError_t error, absl::string_view what);
 
 // The same for the launch that was just made: cudaGetLastError.
 absl::Status LaunchStatus(absl::string_view kernel);
+
+// Whether CUDA demands that the process ends after this status, which ToStatus made: a kernel
+// strayed, and what the process does on any of its GPUs is undefined from then on.
+bool SpoilsProcess(const absl::Status& status);
 
 // Lets blocks of the kernel have so much dynamic shared memory.
 template <typename Kernel>
@@ -52,9 +48,9 @@ absl::Status AllowShared(Kernel* kernel, uint32_t bytes) {
   HISTOGRAM_RETURN_IF_ERROR(::histogram::cuda::ToStatus((call), #call))
 
 // Assigns the value of a StatusOr, or returns its status from the enclosing function.
-#define HISTOGRAM_ASSIGN_OR_RETURN(to, call)                  \
+#define HISTOGRAM_ASSIGN_OR_RETURN(to, ...)                   \
   do {                                                        \
-    auto histogram_made = (call);                             \
+    auto histogram_made = (__VA_ARGS__);                      \
     if (!histogram_made.ok()) return histogram_made.status(); \
     (to) = *std::move(histogram_made);                        \
   } while (false)

@@ -23,11 +23,8 @@ absl::StatusOr<PinnedBuffer> PinnedBuffer::Make(uint64_t bytes) {
   void* host = nullptr;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(
       cudaHostAlloc(&host, bytes, cudaHostAllocMapped | cudaHostAllocPortable));
-  buffer.memory_ = Owned<uint8_t*, Free>(static_cast<uint8_t*>(host));
+  buffer.memory_ = Owned<void*, cudaFreeHost>(host);
   buffer.bytes_ = bytes;
-  void* device = nullptr;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaHostGetDevicePointer(&device, host, 0));
-  buffer.device_ = static_cast<uint8_t*>(device);
   std::memset(host, 0, bytes);
   return buffer;
 }
@@ -37,7 +34,7 @@ absl::StatusOr<DeviceBuffer> DeviceBuffer::Make(uint64_t bytes) {
   if (bytes == 0) return buffer;
   void* memory = nullptr;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory, bytes));
-  buffer.memory_ = Owned<uint8_t*, Free>(static_cast<uint8_t*>(memory));
+  buffer.memory_ = Owned<void*, cudaFree>(memory);
   buffer.bytes_ = bytes;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemset(memory, 0, bytes));
   // The memset runs on the default stream, which the lanes' streams do not wait for.

@@ -50,7 +50,7 @@ absl::StatusOr<Stream> MakeStream();
 // `flags` as cudaEventCreateWithFlags takes them.
 absl::StatusOr<Event> MakeEvent(unsigned int flags);
 
-// Page-locked host memory that the device can address: host() and device() name the same bytes.
+// Page-locked host memory that every device can address, by unified addressing as the host does.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -59,18 +59,16 @@ class PinnedBuffer {
 
   template <typename T = uint8_t>
   T* host(uint64_t offset_bytes = 0) const {
-    return reinterpret_cast<T*>(memory_.get() + offset_bytes);
+    return reinterpret_cast<T*>(static_cast<uint8_t*>(memory_.get()) + offset_bytes);
   }
   template <typename T = uint8_t>
   T* device(uint64_t offset_bytes = 0) const {
-    return reinterpret_cast<T*>(device_ + offset_bytes);
+    return host<T>(offset_bytes);
   }
   uint64_t bytes() const { return bytes_; }
 
  private:
-  static cudaError_t Free(uint8_t* memory) { return cudaFreeHost(memory); }
-  Owned<uint8_t*, Free> memory_;
-  uint8_t* device_ = nullptr;
+  Owned<void*, cudaFreeHost> memory_;
   uint64_t bytes_ = 0;
 };
 
@@ -85,13 +83,12 @@ class DeviceBuffer {
 
   template <typename T = uint8_t>
   T* get(uint64_t offset_bytes = 0) const {
-    return reinterpret_cast<T*>(memory_.get() + offset_bytes);
+    return reinterpret_cast<T*>(static_cast<uint8_t*>(memory_.get()) + offset_bytes);
   }
   uint64_t bytes() const { return bytes_; }
 
  private:
-  static cudaError_t Free(uint8_t* memory) { return cudaFree(memory); }
-  Owned<uint8_t*, Free> memory_;
+  Owned<void*, cudaFree> memory_;
   uint64_t bytes_ = 0;
 };
 

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/cuda/plan/even_bins.h"
+#include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 

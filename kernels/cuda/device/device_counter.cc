@@ -7,7 +7,6 @@
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/device/device_call.h"
 #include "kernels/cuda/kernels/extent.h"
-#include "kernels/cuda/plan/even_bins.h"
 #include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/float_mode.h"
 
@@ -17,11 +16,9 @@ namespace {
 using cuda::CheckAddress;
 using cuda::ErrorOf;
 
-// Above it the copy engine is as quick. Not measured apart.
-constexpr uint64_t kKernelCopyBytesMax = uint64_t{256} << 10;
-// Above them, counting takes longer than what one launch saves: a call on 65,536 samples takes
-// 14.5 us in one launch, where three took 20.5 (H200, d727295; a null launch takes 8.5 to 9.6).
-constexpr uint64_t kOneLaunchBytesMax = uint64_t{16} << 20;
+// Of more, the copy engine is as quick as the block that moves the row. A call on 65,536 samples
+// takes 14.5 us in one launch, where three took 20.5 (H200, d727295; a null launch takes 8.5
+// to 9.6).
 constexpr uint32_t kOneLaunchBinsMax = 16384;
 // How often a flag is looked at before the stream is asked, so that an error is found. Not measured
 // apart.
@@ -47,13 +44,12 @@ absl::Status WaitFor(uint32_t* flag, uint32_t value, cudaStream_t stream) {
 struct DeviceCounter::Impl {
   // Reads the device's traits, and allocates all but tables and workspace.
   absl::Status Allocate();
-  absl::Status Fill(const Plan& plan, uint64_t samples_at_once);
+  absl::Status Fill(const Plan& of, uint64_t samples_at_once);
 
   uint32_t slots() const { return internal::SlotCount(bin_count); }
   uint64_t bytes() const { return uint64_t{slots()} * sizeof(uint64_t); }
 
   cuda::TypedLaunch Launch(const void* samples, uint64_t sample_count, cudaStream_t stream) const;
-  bool CountsInOneLaunch(uint64_t sample_count) const;
   // The counts that are in `read`.
   Histogram ToHistogram() const {
     const auto* const row = read.host<uint64_t>();
@@ -62,11 +58,11 @@ struct DeviceCounter::Impl {
 
   SampleType type = SampleType::kF32;
   uint32_t bin_count = 0;
-  cuda::AnyTypedBins bins = {};
+  cuda::DevicePlan plan = {};  // of even bins these only
   cuda::EvenEdges edges = {};
   bool even_is_prepared = false;  // the kernel for even bins
   cuda::DeviceTraits device = {};
-  cuda::DeviceBuffer tables = {}, counts = {}, workspace = {};
+  cuda::DeviceBuffer counts = {}, workspace = {};
   cuda::DeviceBuffer words = {};  // of FindExtent, and behind them the tickets of HandOver
   cuda::PinnedBuffer read = {};   // a row that was copied
   cuda::PinnedBuffer flag = {};   // says that the row or the extent of call `calls` is there
@@ -86,13 +82,10 @@ absl::Status DeviceCounter::Impl::Allocate() {
   return absl::OkStatus();
 }
 
-absl::Status DeviceCounter::Impl::Fill(const Plan& plan, uint64_t samples_at_once) {
+absl::Status DeviceCounter::Impl::Fill(const Plan& of, uint64_t samples_at_once) {
   HISTOGRAM_RETURN_IF_ERROR(Allocate());
-  absl::StatusOr<cuda::DevicePlan> made = cuda::DevicePlan::Make(plan);
-  if (!made.ok()) return made.status();
-  tables = std::move(made->tables);
-  bins = made->bins;
-  HISTOGRAM_RETURN_IF_ERROR(cuda::PrepareTable(type, bins, device));
+  HISTOGRAM_ASSIGN_OR_RETURN(plan, cuda::DevicePlan::Make(of));
+  HISTOGRAM_RETURN_IF_ERROR(cuda::PrepareTable(type, plan.bins, device));
   const uint64_t workspace_bytes = cuda::WorkspaceBytes(bin_count, samples_at_once, device);
   HISTOGRAM_ASSIGN_OR_RETURN(workspace, cuda::DeviceBuffer::Make(workspace_bytes));
   return absl::OkStatus();
@@ -110,12 +103,6 @@ cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t samp
   launch.device = &device;
   launch.stream = stream;
   return launch;
-}
-
-bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
-  return sample_count > 0 && bin_count <= kOneLaunchBinsMax &&
-         cuda::TableParts(bin_count, device) == 1 &&
-         sample_count <= kOneLaunchBytesMax / SampleBytes(type);
 }
 
 Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_once) {
@@ -138,9 +125,9 @@ std::optional<Error> DeviceCounter::SetRange(const DeviceRange& range) {
   const Result<cuda::EvenEdges> edges = cuda::EdgesOf(range, impl.bin_count);
   if (!edges.ok()) return edges.error();
   impl.edges = *edges;
-  impl.bins = cuda::MakeEvenBins(impl.type, impl.edges);
+  impl.plan.bins = cuda::MakeEvenBins(impl.type, impl.edges);
   if (impl.even_is_prepared) return std::nullopt;
-  const absl::Status status = cuda::PrepareTable(impl.type, impl.bins, impl.device);
+  const absl::Status status = cuda::PrepareTable(impl.type, impl.plan.bins, impl.device);
   impl.even_is_prepared = status.ok();
   return ErrorOf(status);
 }
@@ -182,24 +169,23 @@ std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
 std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUstream_st* stream) {
   HISTOGRAM_RETURN_ERROR_OF(CheckAddress(samples, impl_->type));
   impl_->is_clear = false;
-  return ErrorOf(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->bins));
+  return ErrorOf(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->plan.bins));
 }
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
   HISTOGRAM_RETURN_ERROR_OF(
-      impl_->bytes() <= kKernelCopyBytesMax
-          ? cuda::EnqueueCopy(impl_->counts.get<unsigned long long>(), impl_->slots(),
-                              impl_->read.device<uint64_t>(), stream)
-          : cuda::ToStatus(cudaMemcpyAsync(impl_->read.host(), impl_->counts.get(), impl_->bytes(),
-                                           cudaMemcpyDeviceToHost, stream),
-                           "reading the counts"));
+      cuda::ToStatus(cudaMemcpyAsync(impl_->read.host(), impl_->counts.get(), impl_->bytes(),
+                                     cudaMemcpyDeviceToHost, stream),
+                     "reading the counts"));
   HISTOGRAM_RETURN_ERROR_OF(cuda::ToStatus(cudaStreamSynchronize(stream), "reading the counts"));
   return impl_->ToHistogram();
 }
 
 Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUstream_st* stream) {
   if (!impl_->is_clear) HISTOGRAM_RETURN_ERROR_OF(Clear(stream));
-  if (!impl_->CountsInOneLaunch(count)) {
+  // Shared memory holds a table of so many bins and more; a launch takes so many samples and more.
+  if (count == 0 || count >> 31 != 0 || impl_->bin_count > kOneLaunchBinsMax ||
+      cuda::TableParts(impl_->bin_count, impl_->device) > 1) {
     HISTOGRAM_RETURN_ERROR_OF(Add(samples, count, stream));
     Result<Histogram> histogram = Read(stream);
     HISTOGRAM_RETURN_ERROR_OF(Clear(stream));
@@ -211,7 +197,7 @@ Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUst
   launch.hand_over.flag = impl_->flag.device<uint32_t>();
   launch.hand_over.tickets = impl_->words.get<uint32_t>(cuda::kExtentWords * sizeof(uint64_t));
   launch.hand_over.value = ++impl_->calls;
-  HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueTyped(launch, impl_->bins));
+  HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueTyped(launch, impl_->plan.bins));
   HISTOGRAM_RETURN_ERROR_OF(WaitFor(impl_->flag.host<uint32_t>(), launch.hand_over.value, stream));
   return impl_->ToHistogram();
 }

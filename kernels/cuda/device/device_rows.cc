@@ -29,15 +29,10 @@ Error BadRows(const std::string& field, const std::string& message, uint64_t lim
 }
 
 RowCut ToRowCut(const DeviceRowCut& cut) {
-  RowCut rows;
-  rows.channels = cut.channels;
-  rows.kind = !cut.lengths.empty() ? RowCut::Kind::kLengths
-              : cut.window > 0     ? RowCut::Kind::kWindows
-                                   : RowCut::Kind::kOne;
-  rows.window = cut.window;
-  rows.step = cut.step;
-  rows.lengths = cut.lengths;
-  return rows;
+  const RowCut::Kind kind = !cut.lengths.empty() ? RowCut::Kind::kLengths
+                            : cut.window > 0     ? RowCut::Kind::kWindows
+                                                 : RowCut::Kind::kOne;
+  return {cut.channels, kind, cut.window, cut.step, cut.lengths};
 }
 
 std::optional<Error> CheckCut(const DeviceRowCut& cut) {
@@ -69,8 +64,7 @@ struct DeviceRows::Impl {
   SampleType type = SampleType::kF32;
   uint64_t bins = 0;
   bool even = false, own_ranges = false;
-  std::optional<cuda::DevicePlan> plan = std::nullopt;
-  cuda::AnyTypedBins even_bins = {};
+  cuda::DevicePlan plan = {};  // of even rows its bins only
   RowCut cut = {};
   Answer answer = Answer::kCounts;
   uint64_t samples_max = 0;
@@ -80,7 +74,6 @@ struct DeviceRows::Impl {
   cuda::DeviceBuffer ends = {}, extents = {};  // of even rows
   cuda::PinnedBuffer read = {};                // counts that were copied
   cuda::DeviceBuffer begins = {};              // of stretches of given lengths
-  cuda::DeviceBuffer slot_of = {};             // of each pattern of 8 bits
 };
 
 absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
@@ -106,10 +99,6 @@ absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
     HISTOGRAM_ASSIGN_OR_RETURN(begins,
                                DeviceBuffer::Holding(at.data(), at.size() * sizeof(uint64_t)));
   }
-  const absl::Span<const uint32_t> slots_of_bytes = plan->plan.slot_of_byte();
-  HISTOGRAM_ASSIGN_OR_RETURN(
-      slot_of,
-      DeviceBuffer::Holding(slots_of_bytes.data(), slots_of_bytes.size() * sizeof(uint32_t)));
   return absl::OkStatus();
 }
 
@@ -166,7 +155,7 @@ std::optional<Error> DeviceRows::Impl::Fill(const DeviceRowCut& of) {
 std::optional<Error> DeviceRows::Impl::SetRange(const DeviceRange& range) {
   const Result<cuda::EvenEdges> edges = cuda::EdgesOf(range, static_cast<uint32_t>(bins));
   if (!edges.ok()) return edges.error();
-  even_bins = cuda::MakeEvenBins(type, *edges);
+  plan.bins = cuda::MakeEvenBins(type, *edges);
   return std::nullopt;
 }
 
@@ -199,7 +188,7 @@ std::optional<Error> DeviceRows::SetRange(const DeviceRange& range) {
 void DeviceRows::SetOwnRanges() {
   impl_->own_ranges = true;
   // Each row takes its arithmetic from these.
-  const bool floats = std::holds_alternative<cuda::TypedBins<float>>(impl_->even_bins);
+  const bool floats = std::holds_alternative<cuda::TypedBins<float>>(impl_->plan.bins);
   static_cast<void>(impl_->SetRange(
       {.lower = 0,
        .upper = 1,
@@ -218,8 +207,7 @@ std::optional<Error> DeviceRows::Count(const void* samples, uint64_t count, CUst
   if (!launch.ok()) return launch.error();
   impl_->rows = launch->stretches * launch->channels;
   HISTOGRAM_RETURN_ERROR_OF(cuda::EnqueueQuickestRows(
-      *launch, impl_->even ? impl_->even_bins : impl_->plan->bins, impl_->slot_of.get<uint32_t>(),
-      !impl_->even && impl_->plan->plan.bin_for_each_byte(),
+      *launch, impl_->plan.bins,
       impl_->answer == Answer::kEntropy ? impl_->entropy.get<float>() : nullptr));
   if (impl_->answer != Answer::kWideCounts) return std::nullopt;
   return cuda::ErrorOf(cuda::EnqueueWiden(launch->counts, launch->outside, impl_->rows,
@@ -274,7 +262,7 @@ Result<std::vector<DeviceRange>> DeviceRows::ReadRanges(CUstream_st* stream) {
       ReadBack(impl_->ends.get(), ends.data(), ends.size() * sizeof(ends[0]), stream));
   const auto edges = std::visit(
       [](const auto& bins) { return static_cast<DeviceRange::Edges>(bins.even.arithmetic); },
-      impl_->even_bins);
+      impl_->plan.bins);
   std::vector<DeviceRange> ranges;
   ranges.reserve(ends.size());
   for (const cuda::RowEnds& row : ends) ranges.push_back({row.lower, row.upper, edges});

@@ -3,6 +3,7 @@
 // The distance of a thread's vectors is a multiple of the channels, so that a byte of a vector is
 // always of the same channel.
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "kernels/cuda/base/cuda_status.h"
@@ -18,15 +19,6 @@ namespace {
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kLoads = 4;
 
-struct Channels {
-  const uint8_t* samples = nullptr;
-  uint64_t bytes = 0;
-  uint32_t bins = 0;
-  const uint32_t* slot_of = nullptr;
-  uint32_t* counts = nullptr;
-  uint32_t* outside = nullptr;
-};
-
 template <uint32_t kChannels, uint32_t kFirst>
 __device__ inline void AddWord(uint32_t word, const uint32_t (&bases)[kChannels]) {
   AddByte<0>(word, bases[kFirst % kChannels], 1);
@@ -37,7 +29,8 @@ __device__ inline void AddWord(uint32_t word, const uint32_t (&bases)[kChannels]
 
 template <uint32_t kChannels>
 __global__ void __launch_bounds__(kThreads, 1)
-    ByteChannelsKernel(const __grid_constant__ Channels args) {
+    ByteChannelsKernel(const __grid_constant__ RowsLaunch launch, uint32_t bins,
+                       const uint32_t* slot_of) {
   CheckByteTables();
   constexpr uint32_t kBytes = (kChannels + 1) / 2 * kByteTablePairBytes;
   for (uint32_t i = threadIdx.x; i < kBytes / 16; i += kThreads) {
@@ -45,7 +38,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   const uint32_t thread = threadIdx.x % 32;
-  const uint64_t head = min(uint64_t{SamplesToVector(args.samples)}, args.bytes);
+  const auto* const samples = static_cast<const uint8_t*>(launch.samples);
+  const uint64_t bytes = launch.pixels * kChannels;
+  const uint64_t head = min(uint64_t{SamplesToVector(samples)}, bytes);
   const uint64_t first = head + 16 * (uint64_t{blockIdx.x} * kThreads + threadIdx.x);
   uint32_t bases[kChannels];
 #pragma unroll
@@ -53,7 +48,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     bases[k] = ByteTableBase(static_cast<uint32_t>((first + k) % kChannels), thread);
   }
   ForSamples<kThreads, kLoads>(
-      args.samples, args.bytes,
+      samples, bytes,
       [&](uint4 vector) {
         AddWord<kChannels, 0>(vector.x, bases);
         AddWord<kChannels, 4>(vector.y, bases);
@@ -72,23 +67,23 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (uint32_t k = 0; k < 32; ++k) sum += row[(k + thread) % 32];
     if (sum == 0) continue;
-    const uint32_t slot = args.slot_of[value];
-    atomicAdd(slot < args.bins ? &args.counts[uint64_t{channel} * args.bins + slot]
-                               : &args.outside[channel * kOutsideSlots + (slot - args.bins)],
+    const uint32_t slot = slot_of[value];
+    atomicAdd(slot < bins ? &launch.counts[uint64_t{channel} * bins + slot]
+                          : &launch.outside[channel * kOutsideSlots + (slot - bins)],
               sum);
   }
 }
 
 template <uint32_t kChannels>
-absl::Status Enqueue(const Channels& args, const RowsLaunch& launch) {
+absl::Status Enqueue(const RowsLaunch& launch, uint32_t bins, const uint32_t* slot_of) {
   constexpr uint32_t kBytes = (kChannels + 1) / 2 * kByteTablePairBytes;
   auto* const kernel = ByteChannelsKernel<kChannels>;
   HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, kBytes));
   constexpr uint64_t kPeriod = kChannels / std::gcd(kChannels, 16U);
   const uint64_t most = launch.device->multiprocessors;
-  const uint64_t wanted = std::min(args.bytes / (kThreads * 16) + 1, most);
+  const uint64_t wanted = std::min(launch.pixels * kChannels / (kThreads * 16) + 1, most);
   const uint64_t blocks = std::max(kPeriod, wanted / kPeriod * kPeriod);
-  kernel<<<static_cast<uint32_t>(blocks), kThreads, kBytes, launch.stream>>>(args);
+  kernel<<<static_cast<uint32_t>(blocks), kThreads, kBytes, launch.stream>>>(launch, bins, slot_of);
   return LaunchStatus("byte_channels");
 }
 
@@ -99,24 +94,8 @@ absl::Status EnqueueByteChannels(const RowsLaunch& launch, uint32_t bins, const 
       launch.counts, 0, uint64_t{launch.channels} * bins * sizeof(uint32_t), launch.stream));
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(
       launch.outside, 0, launch.channels * kOutsideSlots * sizeof(uint32_t), launch.stream));
-  const Channels args = {.samples = static_cast<const uint8_t*>(launch.samples),
-                         .bytes = launch.pixels * launch.channels,
-                         .bins = bins,
-                         .slot_of = slot_of,
-                         .counts = launch.counts,
-                         .outside = launch.outside};
-  switch (launch.channels) {
-    case 2:
-      return Enqueue<2>(args, launch);
-    case 3:
-      return Enqueue<3>(args, launch);
-    case 4:
-      return Enqueue<4>(args, launch);
-    case 5:
-      return Enqueue<5>(args, launch);
-    default:
-      return Enqueue<6>(args, launch);
-  }
+  constexpr auto kEnqueue = std::array{Enqueue<2>, Enqueue<3>, Enqueue<4>, Enqueue<5>, Enqueue<6>};
+  return kEnqueue[launch.channels - 2](launch, bins, slot_of);
 }
 
 }  // namespace histogram::cuda

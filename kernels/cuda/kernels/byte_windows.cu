@@ -21,10 +21,7 @@ constexpr uint32_t kTablesBytes = kTeams / 2 * kByteTablePairBytes;
 constexpr uint32_t kRows = kByteValues / kTeamWarps / 32;  // of a table, for each thread
 
 struct Windows {
-  const uint4* vectors = nullptr;
-  uint64_t windows = 0;
-  uint64_t step_vectors = 0;
-  uint32_t* counts = nullptr;
+  RowsLaunch launch;
   float* entropy = nullptr;  // null: counts are written
   // The entropy is log2(bytes) - sum / divisor, of the integers nearest to scale * c * log2(c).
   float log2_bytes = 0, scale = 0, divisor = 0;
@@ -51,17 +48,17 @@ class Team {
   }
 
   __device__ void Run() {
-    const uint64_t groups = (args_.windows + kFields - 1) / kFields;
+    const uint64_t groups = (args_.launch.stretches + kFields - 1) / kFields;
     const uint64_t teams = uint64_t{gridDim.x} * kTeams;
     uint64_t group = uint64_t{team_} * gridDim.x + blockIdx.x;
     Load(group);
     for (; group < groups; group += teams) {
-      if (group * kFields + Field() < args_.windows) Count();
+      if (group * kFields + Field() < args_.launch.stretches) Count();
       Load(group + teams);
       table_.Barrier();
       uint32_t counts[kRows][kFields];
       Collect(counts);
-      const uint64_t windows = min(args_.windows - group * kFields, uint64_t{kFields});
+      const uint64_t windows = min(args_.launch.stretches - group * kFields, uint64_t{kFields});
       if (args_.entropy == nullptr) {
         WriteCounts(group, static_cast<uint32_t>(windows), counts);
         table_.Barrier();
@@ -80,8 +77,9 @@ class Team {
 
   __device__ void Load(uint64_t group) {
     const uint64_t window = group * kFields + Field();
-    if (window >= args_.windows) return;
-    const uint4* const at = args_.vectors + window * args_.step_vectors +
+    if (window >= args_.launch.stretches) return;
+    const uint4* const at = static_cast<const uint4*>(args_.launch.samples) +
+                            window * (args_.launch.step / 16) +
                             warp_ % kWarpsOfWindow * (32 * kVectors) + thread_;
 #pragma unroll
     for (uint32_t v = 0; v < kVectors; ++v) loaded_[v] = LoadStreaming(at + v * 32);
@@ -111,7 +109,7 @@ class Team {
       if (f >= windows) return;
 #pragma unroll
       for (uint32_t r = 0; r < kRows; ++r) {
-        args_.counts[(group * kFields + f) * kByteValues + Value(r)] = counts[r][f];
+        args_.launch.counts[(group * kFields + f) * kByteValues + Value(r)] = counts[r][f];
       }
     }
   }
@@ -157,14 +155,14 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 template <uint32_t kVectors>
-absl::Status Enqueue(const Windows& args, const RowsLaunch& launch) {
+absl::Status Enqueue(const Windows& args) {
   constexpr uint32_t kBytes = kTablesBytes + kTeams * kTeamWarps * kFields * sizeof(uint32_t);
   auto* const kernel = ByteWindowsKernel<kVectors>;
   HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, kBytes));
-  const uint64_t wanted = (args.windows + kFields - 1) / kFields;
+  const uint64_t wanted = (args.launch.stretches + kFields - 1) / kFields;
   const auto blocks =
-      static_cast<uint32_t>(std::min<uint64_t>(wanted, launch.device->multiprocessors));
-  kernel<<<blocks, kThreads, kBytes, launch.stream>>>(args);
+      static_cast<uint32_t>(std::min<uint64_t>(wanted, args.launch.device->multiprocessors));
+  kernel<<<blocks, kThreads, kBytes, args.launch.stream>>>(args);
   return LaunchStatus("byte_windows");
 }
 
@@ -180,19 +178,16 @@ bool ByteWindowsTake(const RowsLaunch& launch) {
 absl::Status EnqueueByteWindows(const RowsLaunch& launch, float* entropy) {
   if (launch.stretches == 0) return absl::OkStatus();
   Windows args;
-  args.vectors = static_cast<const uint4*>(launch.samples);
-  args.windows = launch.stretches;
-  args.step_vectors = launch.step / 16;
-  args.counts = launch.counts;
+  args.launch = launch;
   args.entropy = entropy;
   const auto bytes = static_cast<float>(launch.window);
   args.log2_bytes = std::log2(bytes);
   // The greatest sum is that of a window of one value.
   args.scale = std::exp2(std::floor(std::log2(4e9F / (bytes * args.log2_bytes))));
   args.divisor = args.scale * bytes;
-  if (launch.window == 4096) return Enqueue<4>(args, launch);
-  if (launch.window == 2048) return Enqueue<2>(args, launch);
-  return Enqueue<1>(args, launch);
+  if (launch.window == 4096) return Enqueue<4>(args);
+  if (launch.window == 2048) return Enqueue<2>(args);
+  return Enqueue<1>(args);
 }
 
 }  // namespace histogram::cuda

@@ -19,12 +19,11 @@ constexpr uint32_t kBlocksOfMultiprocessor = 4;
 
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
-    ExtentKernel(const __grid_constant__ ExtentLaunch launch,
-                 const __grid_constant__ Keying<typename S::Compare> keying) {
+    ExtentKernel(const __grid_constant__ ExtentLaunch launch) {
   using Bits = typename S::Bits;
   using Key = internal::KeyBits<typename S::Compare>;
   Extremes<Key> extremes;
-  const auto add = [&](Bits bits) { extremes.Add(ExtentKey(WidenOne<S>(keying, bits))); };
+  const auto add = [&](Bits bits) { extremes.Add(ExtentKey(S::Widen(bits))); };
   ForSamples<kThreads, kLoads>(
       static_cast<const Bits*>(launch.samples), launch.count,
       [&](const uint4& vector) { ForVector<Bits>(vector, add); },
@@ -42,14 +41,6 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t i = 0; i < kExtentWords; ++i) words[i] = 0;
   __threadfence_system();
   *static_cast<volatile uint32_t*>(launch.flag) = launch.value;
-}
-
-AnyTypedBins AnyBinsOf(SampleType type) {
-  const bool wide = SampleBytes(type) == 8;
-  if (KindOf(type) == SampleKind::kFloat) {
-    return wide ? AnyTypedBins(TypedBins<double>()) : TypedBins<float>();
-  }
-  return wide ? AnyTypedBins(TypedBins<uint64_t>()) : TypedBins<uint32_t>();
 }
 
 }  // namespace
@@ -77,12 +68,13 @@ histogram::Extent ToExtent(const Extent& keys, SampleType type) {
 }
 
 absl::Status EnqueueExtent(const ExtentLaunch& launch) {
-  return VisitSamples(launch.type, AnyBinsOf(launch.type), [&]<typename S>(S, const auto&) {
+  return internal::VisitSample(launch.type, [&]<typename Sample>(Sample) {
+    using S = OnDevice<Sample>;
     constexpr uint64_t kBlockBytes = kThreads * kLoads * 16;
     const uint64_t wanted = launch.count * sizeof(typename S::Bits) / kBlockBytes + 1;
     const uint64_t most = uint64_t{launch.device->multiprocessors} * kBlocksOfMultiprocessor;
-    ExtentKernel<S><<<static_cast<uint32_t>(std::min(wanted, most)), kThreads, 0, launch.stream>>>(
-        launch, KeyingOf<S>(launch.type));
+    const auto blocks = static_cast<uint32_t>(std::min(wanted, most));
+    ExtentKernel<S><<<blocks, kThreads, 0, launch.stream>>>(launch);
     return LaunchStatus("extent");
   });
 }

@@ -5,6 +5,7 @@
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_EXTENT_CUH_
 
 #include <cstdint>
+#include <cub/block/block_reduce.cuh>
 
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/extent.h"
@@ -29,24 +30,13 @@ struct Extremes {
 // Those of all threads of the block, in its first thread. Has a barrier; so must a caller in a
 // loop.
 template <uint32_t kThreads, typename Key>
-__device__ inline Extremes<Key> OfBlock(Extremes<Key> extremes) {
-  __shared__ Key of_warps[2][kThreads / 32];
-#pragma unroll
-  for (uint32_t step = 16; step > 0; step /= 2) {
-    extremes.Add(Extremes<Key>{__shfl_xor_sync(kAllThreads, extremes.most_below, step),
-                               __shfl_xor_sync(kAllThreads, extremes.greatest, step)});
-  }
-  if (threadIdx.x % 32 == 0) {
-    of_warps[0][threadIdx.x / 32] = extremes.most_below;
-    of_warps[1][threadIdx.x / 32] = extremes.greatest;
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (uint32_t warp = 0; warp < kThreads / 32; ++warp) {
-      extremes.Add(Extremes<Key>{of_warps[0][warp], of_warps[1][warp]});
-    }
-  }
-  return extremes;
+__device__ inline Extremes<Key> OfBlock(const Extremes<Key>& extremes) {
+  using Reduce = cub::BlockReduce<Extremes<Key>, kThreads>;
+  __shared__ typename Reduce::TempStorage storage;
+  return Reduce(storage).Reduce(extremes, [](Extremes<Key> both, const Extremes<Key>& more) {
+    both.Add(more);
+    return both;
+  });
 }
 
 }  // namespace histogram::cuda

@@ -16,17 +16,16 @@
 
 namespace histogram::cuda {
 
-// Of samples as devices compare them (typed.h), an integer that orders as they do. NaN has the
+// Of samples as they are compared (plan_data.h), an integer that orders as they do. NaN has the
 // greatest, and -0.0 that of 0.0.
 template <typename C>
 __host__ __device__ inline internal::KeyBits<C> ExtentKey(C x) {
   if constexpr (std::is_floating_point_v<C>) {
     // NaN. NOLINTNEXTLINE(misc-redundant-expression)
     if (!(x == x)) return std::numeric_limits<internal::KeyBits<C>>::max();
-    return internal::KeyOf(x + C{0});
-  } else {
-    return x;
+    x += C{0};
   }
+  return internal::KeyOf(x);
 }
 
 // The value of a key: NaN for NaN, for integers of 64 bits the nearest double.

@@ -1,6 +1,6 @@
-// The interface of every CUDA kernel of bytes, so that tests, benchmarks, the selector and the
-// lanes can iterate over them. Includes CUDA's headers: only kernels/cuda, its tests and benchmarks
-// see it.
+// The interface of every CUDA kernel of bytes, and all of them by name, so that tests, benchmarks,
+// the selector and the lanes can iterate over them. Includes CUDA's headers: only kernels/cuda, its
+// tests and benchmarks see it.
 //
 // A kernel counts the values of each payload of a batch into a row of 256 u32. Kernels are plain
 // data, without state, and thread-safe. Each of ours is one .cu file and its name in registry.cc;
@@ -12,16 +12,57 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "kernels/cuda/kernels/work.h"
 #include "kernels/workload.h"
 
 namespace histogram::cuda {
 
 inline constexpr uint64_t kRowBytes = kByteValues * sizeof(uint32_t);
+
+// --- How a batch lies in memory: a header, and one descriptor a payload. A batch kernel shares a
+// batch out over its teams of warps by units of work.
+
+// A team of two warps reads a payload in rounds: one 16-byte load in each of its 64 threads.
+inline constexpr uint32_t kRoundBytes = 1024;
+
+// A payload. `bytes` fits 32 bits since no lane and no launch holds 4 GiB.
+struct alignas(16) PayloadDescriptor {
+  uint64_t offset;  // of its first byte, from the launch's input
+  uint32_t bytes;
+  uint32_t start;  // units of all payloads before it
+};
+
+// Lies in front of the descriptors, in the same memory.
+struct alignas(16) BatchHeader {
+  uint32_t payload_count;
+  uint32_t units;       // of all payloads
+  uint32_t flag_value;  // what the launch writes to its flag when all rows are written
+  uint32_t reserved;
+};
+
+// REQUIRES: bytes < 4 GiB.
+inline constexpr uint32_t RoundsOf(uint32_t bytes) {
+  return bytes / kRoundBytes + (bytes % kRoundBytes != 0 ? 1 : 0);
+}
+
+// Fills in each `start`. Returns the sum of the units: the rounds of each payload and `overhead`.
+// That is the cost of a payload besides them, in rounds: its result row has to be collected and
+// written. Shapes the shares only, never the answer. REQUIRES: fewer than 2^32 units.
+inline uint32_t AssignUnits(absl::Span<PayloadDescriptor> payloads, uint32_t overhead) {
+  uint32_t units = 0;
+  for (PayloadDescriptor& payload : payloads) {
+    payload.start = units;
+    units += RoundsOf(payload.bytes) + overhead;
+  }
+  return units;
+}
+
+// --- Kernels
 
 // What the kernels need to know about a device.
 struct DeviceTraits {
@@ -91,6 +132,19 @@ struct CudaKernel {
   // Queues the work on launch.stream. May be captured into a graph.
   absl::Status Enqueue(const Launch& launch) const;
 };
+
+absl::Span<const CudaKernel* const> Kernels();
+// The names of Kernels(). Ours are last, and preferred.
+std::vector<std::string> KernelNames();
+// Null where there is none of that name.
+const CudaKernel* FindKernel(absl::string_view name);
+
+// Prepares every kernel on the current device.
+absl::Status PrepareKernels(const DeviceTraits& device);
+
+// The most that any kernel needs of each kind of memory; at least 1.
+uint64_t ScratchBytesMax(const DeviceTraits& device, uint32_t payload_bytes_max);
+uint64_t CleanBytesMax(const DeviceTraits& device);
 
 }  // namespace histogram::cuda
 

@@ -1,5 +1,6 @@
 // Chooses the kernel that counts rows.
 #include <algorithm>
+#include <tuple>
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/base/cuda_status.h"
@@ -32,9 +33,10 @@ absl::StatusOr<RowsLaunch> CountByteWindows(const RowsLaunch& launch, uint32_t b
 }  // namespace
 
 absl::Status EnqueueQuickestRows(const RowsLaunch& launch, const AnyTypedBins& bins,
-                                 const uint32_t* slot_of, bool bin_for_each_byte, float* entropy) {
+                                 float* entropy) {
   if (launch.stretches == 0) return absl::OkStatus();
-  const uint32_t bin_count = BinCount(bins);
+  const auto [bin_count, slot_of, bin_for_each_byte] = std::visit(
+      [](const auto& b) { return std::tuple(b.bins, b.slot_of, b.bin_for_each_byte); }, bins);
   RowsLaunch rest = launch;
   if (bin_for_each_byte && ByteWindowsTake(launch)) {
     HISTOGRAM_ASSIGN_OR_RETURN(rest, CountByteWindows(launch, bin_count, entropy));

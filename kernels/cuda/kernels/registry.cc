@@ -1,11 +1,8 @@
-#include "kernels/cuda/kernels/registry.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/kernel.h"
 
@@ -47,10 +44,10 @@ const CudaKernel* FindKernel(absl::string_view name) {
   return found == kernels.end() ? nullptr : *found;
 }
 
-std::string KernelNames() {
-  return absl::StrJoin(Kernels(), ", ", [](std::string* out, const CudaKernel* kernel) {
-    absl::StrAppend(out, kernel->name);
-  });
+std::vector<std::string> KernelNames() {
+  std::vector<std::string> names;
+  for (const CudaKernel* kernel : Kernels()) names.emplace_back(kernel->name);
+  return names;
 }
 
 absl::Status PrepareKernels(const DeviceTraits& device) {

@@ -1,6 +1,6 @@
 // The common part of the batch kernels: one launch counts any number of payloads of any sizes.
 //
-// Shares. The batch's units of work (work.h) are cut into as many equal shares as there are teams
+// Shares. The batch's units of work (kernel.h) are cut into as many equal shares as there are teams
 // of warps, at places that only depend on the descriptors. A payload of up to kWholeUnits units
 // belongs to the team in whose share it starts; a larger one may be cut by share boundaries.
 // Neither small payloads nor large ones make stragglers, and teams never wait for each other.

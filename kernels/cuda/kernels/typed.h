@@ -1,8 +1,7 @@
 // Counting typed samples on a device: the form of a plan there, and the launch that counts.
 //
-// A sample is compared as a C: float for f16, bf16 and f32, double for f64, and for integers an
-// unsigned key of 32 or 64 bits. The key is the sample with its sign bit, if it has one, flipped.
-// Bin i holds the samples in [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
+// A sample is compared as a C, the same as on a CPU (plan_data.h). Bin i holds the samples in
+// [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
 //
 // Includes CUDA's headers. Plain data and functions without state; thread-safe.
 #ifndef HISTOGRAM_CUDA_KERNELS_TYPED_H_
@@ -15,12 +14,12 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "kernels/cuda/kernels/even_edges.h"
 #include "kernels/cuda/kernels/kernel.h"
 #include "kernels/plan_data.h"
 
@@ -29,15 +28,91 @@ namespace histogram::cuda {
 // Behind the bins of a row: samples below the first edge, above the last one, and NaN.
 using internal::kOutsideSlots;
 
+// --- Even edges that a device computes itself: neither a plan nor tables are made, and nothing is
+// copied. A block computes the thresholds of its bins. It finds bins by FindBy::kGuess, those of
+// samples of 8 and 16 bits by a search. On a host these are called in the library's floating-point
+// mode.
+
+// How edges are computed: in double; in double, then rounded to float; in float.
+enum class EdgeArithmetic : uint8_t { kDouble, kRounded, kFloat };
+
+// Edge i is i * step + lower, rounded twice; the last one is upper.
+struct EvenEdges {
+  double lower = 0, upper = 0, step = 0;
+  uint32_t bins = 0;  // 0: there are none
+  EdgeArithmetic arithmetic = EdgeArithmetic::kDouble;
+
+  __host__ __device__ double at(uint32_t i) const {
+    if (i == bins) return upper;
+    if (arithmetic == EdgeArithmetic::kFloat) {
+      return static_cast<float>(i) * static_cast<float>(step) + static_cast<float>(lower);
+    }
+    const double edge = i * step + lower;
+    return arithmetic == EdgeArithmetic::kRounded ? static_cast<float>(edge) : edge;
+  }
+};
+
+// The edges of `bins` bins. For kRounded and kFloat the ends are rounded to float.
+// REQUIRES: lower < upper.
+__host__ __device__ inline EvenEdges EvenEdgesOf(double lower, double upper, uint32_t bins,
+                                                 EdgeArithmetic arithmetic) {
+  EvenEdges edges;
+  edges.bins = bins;
+  edges.arithmetic = arithmetic;
+  if (arithmetic == EdgeArithmetic::kFloat) {
+    const float distance = static_cast<float>(upper) - static_cast<float>(lower);
+    edges.lower = static_cast<float>(lower);
+    edges.step = distance / static_cast<float>(bins);
+  } else {
+    edges.lower = lower;
+    edges.step = (upper - lower) / bins;
+  }
+  const bool floats = arithmetic != EdgeArithmetic::kDouble;
+  edges.upper = floats ? static_cast<double>(static_cast<float>(upper)) : upper;
+  return edges;
+}
+
+// Whether all edges are finite and each is greater than the one before, with room to spare.
+__host__ __device__ inline bool AreDistinct(const EvenEdges& edges) {
+  const bool floats = edges.arithmetic != EdgeArithmetic::kDouble;
+  const double widest = fmax(fabs(edges.lower), fabs(edges.upper));
+  const double unit = floats ? FLT_EPSILON : DBL_EPSILON;
+  const double most = floats ? static_cast<double>(FLT_MAX) : DBL_MAX;
+  const double least = floats ? static_cast<double>(FLT_MIN) : DBL_MIN;
+  return widest <= most && edges.step <= most && edges.step >= least &&
+         edges.step >= 4 * unit * widest;
+}
+
+// The least sample >= edge of those that are compared as a C. REQUIRES: there is one.
+template <typename C>
+__host__ __device__ inline C LeastFrom(double edge) {
+  if constexpr (std::is_same_v<C, double>) {
+    return edge;
+  } else if constexpr (std::is_same_v<C, float>) {
+#ifdef __CUDA_ARCH__
+    return __double2float_ru(edge);
+#else
+    const auto value = static_cast<float>(edge);
+    return static_cast<double>(value) < edge ? std::nextafter(value, HUGE_VALF) : value;
+#endif
+  } else {
+    constexpr C kLeast = std::numeric_limits<C>::min();
+    const double whole = ceil(edge);
+    return whole <= static_cast<double>(kLeast) ? kLeast : static_cast<C>(whole);
+  }
+}
+
+// --- Bins
+
 // How the bin of a sample is found.
 enum class FindBy : uint8_t {
-  // Floats: a multiply-add and then the largest integer below, both rounded down. A bin is then the
-  // integer part of x * scale + offset as real numbers. Proven for every sample inside; one outside
-  // gets no bin below `reached`.
+  // Floats of up to 32 bits: a multiply-add in float, and then the largest integer below, both
+  // rounded down. A bin is then the integer part of x * scale + offset as real numbers. Proven for
+  // every sample inside; one outside gets no bin below `reached`.
   kFloor,
-  // f32: the same in double.
+  // f32 and f64: the same in double.
   kWideFloor,
-  // Keys of 32 bits: a multiply-add of integers, LineBin, proven for every sample inside.
+  // Integers of up to 32 bits: a multiply-add of integers, LineBin, proven for every sample inside.
   kLine,
   // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
   // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
@@ -58,16 +133,15 @@ struct TypedBins {
 
   FindBy by = FindBy::kKeys;
   C lower = {}, upper = {};
-  bool none = false, all_below = false;  // no sample is in any bin; every one is below
-  uint32_t bins = 0;                     // of the row
-  uint32_t reached = 0;                  // bins that have a threshold; no sample is in a later one
+  bool all_below = false;  // every sample is
+  uint32_t bins = 0;       // of the row
+  uint32_t reached = 0;    // bins that have a threshold; no sample is in a later one
   Guess scale = 0, offset = 0, sure = 0;
   double wide_scale = 0, wide_offset = 0;
   uint64_t slope = 0, intercept = 0;
   uint32_t sure_span = 0;  // kLine: so far from `lower` it finds the bin; beyond, it is the last
   // With bins: there are no thresholds in memory. Each block computes `reached`, by LeastFrom.
   EvenEdges even;
-  C zero = {};                    // the key of 0
   const C* thresholds = nullptr;  // device memory: `reached`, and behind them, of floats, NaN
   // kCells, device memory: the last bin whose threshold is in an earlier cell, for one cell more
   // than there are; kCellCrowded is set where the cell itself holds more than one threshold.
@@ -76,44 +150,34 @@ struct TypedBins {
   // kKeys
   const uint32_t* candidates = nullptr;  // device memory, cells + 1
   uint32_t cell_shift = 0;
+  // Of a plan of samples of 8 bits: the slot of each pattern, in device memory, and whether each
+  // has the bin of its value, and there are no others.
+  const uint32_t* slot_of = nullptr;
+  bool bin_for_each_byte = false;
 };
 
 // The bins of a plan, in the type that its samples are compared in.
-using AnyTypedBins =
-    std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<uint64_t>>;
+using AnyTypedBins = std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>,
+                                  TypedBins<int32_t>, TypedBins<uint64_t>, TypedBins<int64_t>>;
 
 inline uint32_t BinCount(const AnyTypedBins& bins) {
   return std::visit([](const auto& typed) { return typed.bins; }, bins);
 }
 
-// A signed sample's bits with this one flipped, plus KeyBase, are its key: the sample plus 2^31,
-// for 64 bits plus 2^63. Others are their own keys.
-inline uint64_t KeyFlip(SampleType type) {
-  return KindOf(type) == SampleKind::kSigned ? uint64_t{1} << (SampleBytes(type) * 8 - 1) : 0;
-}
+// How far an integer is from a lesser one.
 template <typename C>
-C KeyBase(SampleType type) {
-  if (std::is_floating_point_v<C> || KeyFlip(type) == 0) return C{0};
-  return static_cast<C>((uint64_t{1} << (sizeof(C) * 8 - 1)) - KeyFlip(type));
-}
-
-// A sample as devices compare it, of a P in which CPUs compare it.
-template <typename P>
-auto Compared(P x) {
-  if constexpr (std::is_floating_point_v<P>) {
-    return x;
-  } else {
-    return internal::KeyOf(x);
-  }
+__host__ __device__ inline internal::KeyBits<C> Distance(C x, C from) {
+  using Bits = internal::KeyBits<C>;
+  return static_cast<Bits>(x) - static_cast<Bits>(from);
 }
 
 template <typename C>
 __host__ __device__ inline C ThresholdOf(const TypedBins<C>& bins, uint32_t i) {
-  return bins.even.bins != 0 ? LeastFrom(bins.even.at(i), bins.zero) : bins.thresholds[i];
+  return bins.even.bins != 0 ? LeastFrom<C>(bins.even.at(i)) : bins.thresholds[i];
 }
 
 // The numbers of kGuess for bins.even. The position of `x` less a half is x' * scale + offset.
-// There x' is x itself, or for keys its distance from bins.lower, whose value is `lower`. Within
+// There x' is x itself, or of integers its distance from bins.lower, whose value is `lower`. Within
 // `sure` of an integer it is right. Times a number's rounding, the scale and the greatest magnitude
 // of an x', a position is off by at most 8, an edge by 8. `sure` stays 0 where no position is known
 // to be right.
@@ -129,7 +193,7 @@ __host__ __device__ inline void SetEvenGuess(TypedBins<C>& bins, double lower) {
   double from = -edges.lower, greatest = widest;
   if constexpr (!std::is_floating_point_v<C>) {
     from = lower - edges.lower;
-    greatest = static_cast<double>(static_cast<C>(bins.upper - bins.lower));
+    greatest = static_cast<double>(Distance(bins.upper, bins.lower));
   }
   const double scale = edges.bins / (edges.upper - edges.lower);
   const double offset = from * scale - 0.5;
@@ -143,7 +207,7 @@ __host__ __device__ inline void SetEvenGuess(TypedBins<C>& bins, double lower) {
 }
 
 // kGuess: the position of `x` less a half: monotone in x on [lower, upper], and the same on host
-// and device. A key is taken from `lower` first, which is exact.
+// and device. Of an integer it is that of the distance from `lower`, which is exact.
 template <typename C>
 __host__ __device__ inline typename TypedBins<C>::Guess Position(
     C x, C lower, typename TypedBins<C>::Guess scale, typename TypedBins<C>::Guess offset) {
@@ -151,7 +215,7 @@ __host__ __device__ inline typename TypedBins<C>::Guess Position(
   if constexpr (std::is_floating_point_v<C>) {
     return std::fma(x, scale, offset);
   } else {
-    return std::fma(static_cast<Guess>(static_cast<C>(x - lower)), scale, offset);
+    return std::fma(static_cast<Guess>(Distance(x, lower)), scale, offset);
   }
 }
 
@@ -175,7 +239,7 @@ __host__ __device__ inline uint32_t CellOf(C x, const TypedBins<C>& bins) {
   return cell < bins.cell_count ? cell : bins.cell_count - 1;
 }
 
-// kLine: the integer part of (key - lower) * slope / 2^64 + intercept / 2^32. Samples of 8 and 16
+// kLine: the integer part of (x - lower) * slope / 2^64 + intercept / 2^32. Samples of 8 and 16
 // bits need the upper half of the slope only.
 template <bool kWide>
 __host__ __device__ inline uint32_t LineBin(uint32_t from, uint64_t slope, uint64_t intercept) {
@@ -234,11 +298,6 @@ uint32_t TableParts(uint32_t bins, const DeviceTraits& device);
 absl::Status EnqueuePartition(const TypedLaunch& launch, const AnyTypedBins& bins);
 inline constexpr uint64_t kPartitionSamplesMax = uint64_t{1} << 31;
 uint64_t PartitionBytes(uint32_t bins, uint64_t samples);
-
-// Queues a copy of a row of counts to pinned host memory: `host` is its address on the device. For
-// short rows this is quicker than the copy engine.
-absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
-                         cudaStream_t stream);
 
 }  // namespace histogram::cuda
 

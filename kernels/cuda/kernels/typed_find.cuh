@@ -51,7 +51,7 @@ template <FindBy kBy, typename C>
 __device__ inline uint32_t Settle(const Rule<C>& rule, C x, uint32_t found) {
   const TypedBins<C>& bins = rule.bins;
   if (bins.all_below || x < bins.lower) return bins.bins + internal::kBelowSlot;
-  if (bins.none || !(x <= bins.upper)) {
+  if (bins.reached == 0 || !(x <= bins.upper)) {
     return bins.bins + (x >= bins.lower ? internal::kAboveSlot : internal::kNanSlot);
   }
   if constexpr (kBy == FindBy::kKeys) {
@@ -78,24 +78,18 @@ template <FindBy kBy, bool kWide, typename C>
 __device__ inline uint32_t Find(const Rule<C>& rule, C x, bool& sure) {
   const TypedBins<C>& bins = rule.bins;
   if constexpr (kBy == FindBy::kFloor) {
-    uint32_t bin;
-    if constexpr (sizeof(C) == 8) {
-      bin = LowBits(__dadd_rd(__fma_rd(x, bins.scale, bins.offset), Magic(x)));
-      // The low bits of a double alone do not tell.
-      sure = sure && x >= bins.lower && x <= bins.upper;
-    } else {
-      bin = LowBits(__fadd_rd(__fmaf_rd(x, bins.scale, bins.offset), Magic(x)));
-    }
+    const uint32_t bin = LowBits(__fadd_rd(__fmaf_rd(x, bins.scale, bins.offset), Magic(x)));
     sure = sure && bin < bins.reached;
     return bin;
   } else if constexpr (kBy == FindBy::kWideFloor) {
     const double wide = x;
     const uint32_t bin =
         LowBits(__dadd_rd(__fma_rd(wide, bins.wide_scale, bins.wide_offset), Magic(wide)));
+    // The low bits of a double alone do not tell.
     sure = sure && x >= bins.lower && x <= bins.upper && bin < bins.reached;
     return bin;
   } else if constexpr (kBy == FindBy::kLine) {
-    const uint32_t from = x - bins.lower;
+    const uint32_t from = Distance(x, bins.lower);
     sure = sure && from <= bins.sure_span;
     return LineBin<kWide>(from, bins.slope, bins.intercept);
   } else if constexpr (kBy == FindBy::kGuess) {
@@ -128,14 +122,16 @@ __device__ inline uint32_t SlotBy(const Rule<C>& rule, C x) {
 template <typename S, typename Visit>
 __host__ __device__ inline auto VisitRule(FindBy by, const Visit& visit) {
   using C = typename S::Compare;
-  if constexpr (std::is_floating_point_v<C>) {
+  if constexpr (std::is_same_v<C, float>) {
     if (by == FindBy::kFloor) return visit.template operator()<FindBy::kFloor>();
+  }
+  if constexpr (std::is_floating_point_v<C>) {
     if (by == FindBy::kCells) return visit.template operator()<FindBy::kCells>();
   }
-  if constexpr (std::is_same_v<typename S::Bits, float>) {
+  if constexpr (std::is_floating_point_v<typename S::Bits>) {
     if (by == FindBy::kWideFloor) return visit.template operator()<FindBy::kWideFloor>();
   }
-  if constexpr (std::is_same_v<C, uint32_t>) {
+  if constexpr (std::is_integral_v<C> && sizeof(C) == 4) {
     if (by == FindBy::kLine) return visit.template operator()<FindBy::kLine>();
   }
   if constexpr (sizeof(typename S::Bits) >= 4) {

@@ -48,7 +48,6 @@ uint32_t BucketsOf(uint32_t bins) {
 template <typename C>
 struct Scatter {
   TypedBins<C> bins;
-  Keying<C> keying;
   Workspace to;
   const void* samples = nullptr;
   uint64_t count = 0;
@@ -106,7 +105,7 @@ __global__ void __launch_bounds__(kScatterThreads, 2)
 #pragma unroll
     for (uint32_t j = 0; j < kEach; ++j) {
       const bool valid = first + j * kScatterThreads < args.count;
-      slots[j] = SlotOf<S>(rule, WidenOne<S>(args.keying, loaded[j]));
+      slots[j] = SlotOf<S>(rule, S::Widen(loaded[j]));
       ranks[j] = RankIn(counters, valid ? slots[j] >> kBucketBits : kNoBucket, thread);
     }
     __syncthreads();
@@ -224,7 +223,6 @@ absl::Status EnqueuePortion(const TypedLaunch& launch, const AnyTypedBins& bins,
   HISTOGRAM_RETURN_IF_ERROR(VisitSamples(launch.type, bins, [&]<typename S>(S, const auto& typed) {
     Scatter<typename S::Compare> scatter;
     scatter.bins = typed;
-    scatter.keying = KeyingOf<S>(launch.type);
     scatter.to = workspace;
     scatter.samples = launch.samples;
     scatter.count = launch.count;

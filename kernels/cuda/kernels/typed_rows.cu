@@ -31,7 +31,6 @@ constexpr uint64_t kPieceSamplesMin = 16384;
 template <typename C>
 struct Rows {
   TypedBins<C> bins;
-  Keying<C> keying;
   RowsLaunch launch;
   uint32_t pieces = 1;  // of each row
 };
@@ -94,7 +93,7 @@ __device__ inline void CountPiece(const Rule<typename S::Compare>& rule,
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
       if (i + j * kThreads >= piece.count) break;
-      atomicAdd(&table[Permuted(SlotOf<S>(rule, WidenOne<S>(args.keying, loaded[j])))], 1U);
+      atomicAdd(&table[Permuted(SlotOf<S>(rule, S::Widen(loaded[j])))], 1U);
     }
   }
 }
@@ -131,25 +130,22 @@ __device__ inline void ForBlock(const Bits* samples, uint64_t count, const Add& 
 }
 
 template <typename S>
-__device__ inline auto ExtremesOf(const Piece<typename S::Bits>& piece,
-                                  const Keying<typename S::Compare>& keying) {
+__device__ inline auto ExtremesOf(const Piece<typename S::Bits>& piece) {
   Extremes<internal::KeyBits<typename S::Compare>> extremes;
   ForBlock(piece.samples, piece.count,
-           [&](typename S::Bits bits) { extremes.Add(ExtentKey(WidenOne<S>(keying, bits))); });
+           [&](typename S::Bits bits) { extremes.Add(ExtentKey(S::Widen(bits))); });
   return OfBlock<kEvenThreads>(extremes);
 }
 
 // A double does not hold each integer of 64 bits: with kUp the value is rounded up, else down.
 template <bool kUp, typename C>
-__device__ inline double ValueOf(C sample, C zero) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return sample;
-  } else if constexpr (sizeof(C) == 8) {
-    const auto number = static_cast<long long>(sample - zero);
-    if (zero != 0) return kUp ? __ll2double_ru(number) : __ll2double_rd(number);
+__device__ inline double ValueOf(C sample) {
+  if constexpr (std::is_same_v<C, int64_t>) {
+    return kUp ? __ll2double_ru(sample) : __ll2double_rd(sample);
+  } else if constexpr (std::is_same_v<C, uint64_t>) {
     return kUp ? __ull2double_ru(sample) : __ull2double_rd(sample);
   } else {
-    return static_cast<double>(sample) - static_cast<double>(zero);
+    return sample;
   }
 }
 
@@ -159,11 +155,11 @@ __device__ inline RowEnds MakeOwnBins(const Extremes<internal::KeyBits<C>>& extr
                                       TypedBins<C>& bins) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto least = static_cast<internal::KeyBits<C>>(~extremes.most_below);
-  bins.none = true;
+  bins.reached = 0;
   bins.lower = internal::OfKey<C>(least);
   bins.upper = internal::OfKey<C>(extremes.greatest);
-  double lower = ValueOf<false>(bins.lower, bins.zero);
-  double upper = ValueOf<true>(bins.upper, bins.zero);
+  double lower = ValueOf<false>(bins.lower);
+  double upper = ValueOf<true>(bins.upper);
   const bool equal = bins.lower == bins.upper;
   const bool floats = bins.even.arithmetic == EdgeArithmetic::kFloat;
   if (equal) {
@@ -174,14 +170,13 @@ __device__ inline RowEnds MakeOwnBins(const Extremes<internal::KeyBits<C>>& extr
   const uint32_t count = bins.bins;
   bins.even = EvenEdgesOf(lower, upper, count, bins.even.arithmetic);
   if (!AreDistinct(bins.even)) return {nan, nan};
-  bins.none = false;
   bins.reached = count;
   // Then a threshold may be no sample.
   if (equal) {
     uint32_t low = 0, high = count;
     while (low < high) {
       const uint32_t middle = (low + high) / 2;
-      if (bins.even.at(middle) <= ValueOf<false>(bins.upper, bins.zero)) {
+      if (bins.even.at(middle) <= ValueOf<false>(bins.upper)) {
         low = middle + 1;
       } else {
         high = middle;
@@ -189,7 +184,7 @@ __device__ inline RowEnds MakeOwnBins(const Extremes<internal::KeyBits<C>>& extr
     }
     bins.reached = low;
   }
-  SetEvenGuess(bins, ValueOf<false>(bins.lower, bins.zero));
+  SetEvenGuess(bins, ValueOf<false>(bins.lower));
   return {lower, bins.even.upper};
 }
 
@@ -200,7 +195,7 @@ __global__ void __launch_bounds__(kEvenThreads)
   const uint64_t units = args.launch.stretches * args.pieces;
   for (uint64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
     const auto piece = Piece<typename S::Bits>::template Of<true>(args.launch, unit, args.pieces);
-    const auto extremes = ExtremesOf<S>(piece, args.keying);
+    const auto extremes = ExtremesOf<S>(piece);
     if (threadIdx.x == 0) {
       auto* const words =
           reinterpret_cast<unsigned long long*>(args.launch.extents) + 2 * piece.row;
@@ -229,7 +224,7 @@ __global__ void __launch_bounds__(kEvenThreads)
     if (launch.own_ranges) {
       Extremes<Key> extremes;
       if (args.pieces == 1) {
-        extremes = ExtremesOf<S>(piece, args.keying);
+        extremes = ExtremesOf<S>(piece);
       } else {
         extremes.most_below = static_cast<Key>(launch.extents[2 * piece.row]);
         extremes.greatest = static_cast<Key>(launch.extents[2 * piece.row + 1]);
@@ -244,7 +239,7 @@ __global__ void __launch_bounds__(kEvenThreads)
     }
     TypedBins<C> bins = args.bins;
     if (launch.own_ranges) memcpy(&bins, of_row, sizeof(bins));
-    const bool counted = !launch.own_ranges || !bins.none;
+    const bool counted = !launch.own_ranges || bins.reached > 0;
     for (uint32_t i = threadIdx.x; i < bins.reached; i += kEvenThreads) {
       thresholds[i] = ThresholdOf(bins, i);
     }
@@ -252,8 +247,7 @@ __global__ void __launch_bounds__(kEvenThreads)
     const Rule<C> rule{bins, thresholds, nullptr};
     if (counted) {
       ForBlock(piece.samples, piece.count, [&](typename S::Bits bits) {
-        const C sample = WidenOne<S>(args.keying, bits);
-        atomicAdd(&table[Permuted(SlotBy<kBy, false>(rule, sample))], 1U);
+        atomicAdd(&table[Permuted(SlotBy<kBy, false>(rule, S::Widen(bits)))], 1U);
       });
     }
     __syncthreads();
@@ -306,7 +300,6 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
     const bool even = bins.even.bins != 0;
     Rows<C> args;
     args.bins = bins;
-    args.keying = KeyingOf<S>(launch.type);
     args.launch = launch;
     if (launch.stride == 0) args.launch.stride = launch.channels;
     const uint64_t wanted = (even ? kEvenBlocksOfMultiprocessor : kBlocksOfMultiprocessor) *

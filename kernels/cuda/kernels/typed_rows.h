@@ -84,9 +84,8 @@ inline bool HasByteTables(const DeviceTraits& device) {
          device.shared_bytes_max >= kByteTablesBytesMax;
 }
 
-// Interleaved channels of samples of 8 bits, one stretch. `slot_of` is device memory: the slot of
-// each pattern. REQUIRES: launch.channels is from 2 to kByteChannelsMax;
-// HasByteTables.
+// Interleaved channels of samples of 8 bits, one stretch. `slot_of`: as in TypedBins.
+// REQUIRES: launch.channels is from 2 to kByteChannelsMax; HasByteTables.
 inline constexpr uint32_t kByteChannelsMax = 6;
 absl::Status EnqueueByteChannels(const RowsLaunch& launch, uint32_t bins, const uint32_t* slot_of);
 
@@ -96,11 +95,10 @@ absl::Status EnqueueByteChannels(const RowsLaunch& launch, uint32_t bins, const 
 absl::Status EnqueueByteWindows(const RowsLaunch& launch, float* entropy);
 bool ByteWindowsTake(const RowsLaunch& launch);
 
-// Any rows, by the quickest of the kernels above. `slot_of`: as for EnqueueByteChannels; null: of
-// samples of more bits. `bin_for_each_byte`: whether it says that. `entropy`: that of each row, or
-// null; if it is set, the counts may be missing.
+// Any rows, by the quickest of the kernels above. `entropy`: that of each row, or null; if it is
+// set, the counts may be missing.
 absl::Status EnqueueQuickestRows(const RowsLaunch& launch, const AnyTypedBins& bins,
-                                 const uint32_t* slot_of, bool bin_for_each_byte, float* entropy);
+                                 float* entropy);
 
 }  // namespace histogram::cuda
 

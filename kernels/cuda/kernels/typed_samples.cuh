@@ -12,81 +12,33 @@
 
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/typed.h"
+#include "kernels/sample.h"
 
 namespace histogram::cuda {
 
-template <typename Raw, typename C>
-struct Plain {
-  using Bits = Raw;
-  using Compare = C;
-  __device__ static C Widen(Raw bits) { return static_cast<C>(bits); }
-};
-struct Float16 {
-  using Bits = uint16_t;
-  using Compare = float;
-  __device__ static float Widen(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
-};
-struct Bfloat16 {
-  using Bits = uint16_t;
-  using Compare = float;
-  __device__ static float Widen(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
-};
-
-// What makes keys of integers: words of samples are xor'ed with these, then `base` is added to a
-// sample.
-template <typename C>
-struct Keying {
-  uint32_t flip_even = 0, flip_odd = 0;
-  C base = {};
-};
-
-template <typename S>
-Keying<typename S::Compare> KeyingOf(SampleType type) {
-  using C = typename S::Compare;
-  constexpr uint32_t kSize = sizeof(typename S::Bits);
-  Keying<C> keying;
-  if constexpr (std::is_integral_v<C>) {
-    // The flipped bit of each sample of a word.
-    constexpr uint64_t kRepeat = kSize == 1 ? 0x01010101 : kSize == 2 ? 0x00010001 : 1;
-    const uint64_t flip = KeyFlip(type);
-    keying.flip_odd = static_cast<uint32_t>(kSize == 8 ? flip >> 32 : flip * kRepeat);
-    keying.flip_even = kSize == 8 ? 0 : keying.flip_odd;
-    keying.base = KeyBase<C>(type);
-  }
-  return keying;
-}
-
-template <typename S>
-__device__ inline typename S::Compare WidenOne(const Keying<typename S::Compare>& keying,
-                                               typename S::Bits bits) {
-  using C = typename S::Compare;
-  if constexpr (std::is_integral_v<C>) {
-    if constexpr (sizeof(bits) == 8) {
-      bits ^= uint64_t{keying.flip_odd} << 32;
+// A sample (kernels/sample.h) on the device.
+template <typename Sample>
+struct OnDevice {
+  using Bits = typename Sample::Bits;
+  using Compare = typename Sample::Compare;
+  __device__ static Compare Widen(Bits bits) {
+    if constexpr (std::is_same_v<Sample, internal::HalfSample>) {
+      return __half2float(__ushort_as_half(bits));
+    } else if constexpr (std::is_same_v<Sample, internal::BfloatSample>) {
+      return __uint_as_float(uint32_t{bits} << 16);
     } else {
-      bits = static_cast<typename S::Bits>(bits ^ keying.flip_even);
+      return static_cast<Compare>(bits);
     }
   }
-  C sample = S::Widen(bits);
-  if constexpr (sizeof(bits) < 4 && std::is_integral_v<C>) sample += keying.base;
-  return sample;
-}
+};
 
 // Calls visit(S(), typed) with the sample of the type, and its bins.
 template <typename Visit>
 absl::Status VisitSamples(SampleType type, const AnyTypedBins& bins, const Visit& visit) {
-  return std::visit(
-      [&]<typename C>(const TypedBins<C>& typed) {
-        if constexpr (std::is_same_v<C, float>) {
-          if (type == SampleType::kF16) return visit(Float16(), typed);
-          if (type == SampleType::kBf16) return visit(Bfloat16(), typed);
-        } else if constexpr (std::is_same_v<C, uint32_t>) {
-          if (SampleBytes(type) == 1) return visit(Plain<uint8_t, uint32_t>(), typed);
-          if (SampleBytes(type) == 2) return visit(Plain<uint16_t, uint32_t>(), typed);
-        }
-        return visit(Plain<C, C>(), typed);
-      },
-      bins);
+  return internal::VisitSample(type, [&]<typename Sample>(Sample) {
+    using S = OnDevice<Sample>;
+    return visit(S(), *std::get_if<TypedBins<typename S::Compare>>(&bins));
+  });
 }
 
 // How many samples lie before the first aligned vector.

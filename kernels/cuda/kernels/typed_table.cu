@@ -31,8 +31,7 @@ constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;
 template <typename C>
 struct Part {
   TypedBins<C> bins;
-  uint32_t first = 0, size = 0;  // the bins of this launch
-  Keying<C> keying;
+  uint32_t first = 0, size = 0;                      // the bins of this launch
   uint32_t copies = 1;                               // a power of two
   uint32_t table_words = 0;                          // of all copies, whole lines
   uint32_t shared_thresholds = 0, shared_cells = 0;  // so many behind the table, or 0
@@ -62,27 +61,14 @@ class Counter {
         table_(static_cast<uint32_t>(__cvta_generic_to_shared(table))),
         copy_(table_ + (threadIdx.x & (part.copies - 1)) * 4) {}
 
-  __device__ void AddVector(uint4 vector) const {
-    if constexpr (std::is_integral_v<C>) {
-      vector.x ^= part_.keying.flip_even;
-      vector.y ^= part_.keying.flip_odd;
-      vector.z ^= part_.keying.flip_even;
-      vector.w ^= part_.keying.flip_odd;
-    }
+  __device__ void AddVector(const uint4& vector) const {
     Bits bits[kSamples];
     memcpy(bits, &vector, sizeof(bits));
 #pragma unroll
     for (uint32_t i = 0; i < kSamples; i += kGroup) AddGroup<kGroup>(bits + i);
   }
 
-  __device__ void AddOne(Bits bits) const {
-    if constexpr (kSize == 8 && std::is_integral_v<C>) {
-      bits ^= uint64_t{part_.keying.flip_odd} << 32;
-    } else if constexpr (std::is_integral_v<C>) {
-      bits = static_cast<Bits>(bits ^ part_.keying.flip_even);
-    }
-    AddGroup<1>(&bits);
-  }
+  __device__ void AddOne(Bits bits) const { AddGroup<1>(&bits); }
 
   // In all copies.
   __device__ uint32_t Sum(uint32_t slot) const {
@@ -120,7 +106,6 @@ class Counter {
 #pragma unroll
     for (uint32_t i = 0; i < kCount; ++i) {
       samples[i] = S::Widen(bits[i]);
-      if constexpr (kSize < 4 && std::is_integral_v<C>) samples[i] += part_.keying.base;
       slots[i] = Find<kBy, kSize == 4>(rule_, samples[i], sure);
     }
     if (!sure) {
@@ -194,7 +179,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   ForSamples<kThreads, kLoads>(
       static_cast<const typename S::Bits*>(part.samples), part.count,
-      [&](uint4 vector) { counter.AddVector(vector); },
+      [&](const uint4& vector) { counter.AddVector(vector); },
       [&](typename S::Bits bits, uint64_t) { counter.AddOne(bits); });
   __syncthreads();
 
@@ -209,11 +194,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     atomicAdd(&part.counts[at], static_cast<unsigned long long>(sum));
   }
   if (!kParts && part.hand_over.row != nullptr) MoveRow(part.hand_over, part.counts, slots);
-}
-
-__global__ void CopyKernel(const unsigned long long* counts, uint32_t slots, uint64_t* host) {
-  const uint32_t slot = blockIdx.x * blockDim.x + threadIdx.x;
-  if (slot < slots) host[slot] = counts[slot];
 }
 
 // --- Launching
@@ -274,7 +254,6 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
   // A copy takes longer to clear and to add than a sample to count.
   const uint64_t share = launch.count / launch.device->multiprocessors;
   while (part.copies > 1 && uint64_t{layout.part_bins} * part.copies > share) part.copies /= 2;
-  part.keying = KeyingOf<S>(launch.type);
   part.shared_thresholds = layout.shared_rule ? ThresholdsRead(bins) : 0;
   part.shared_cells = layout.shared_rule && bins.by == FindBy::kCells ? bins.cell_count + 1 : 0;
   part.counts = launch.counts;
@@ -309,19 +288,6 @@ absl::Status VisitKernel(const TypedBins<typename S::Compare>& bins, bool has_pa
   });
 }
 
-template <typename S>
-absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins) {
-  using C = typename S::Compare;
-  // Each thread of a warp has a copy where samples leave no time for conflicts of banks.
-  const uint32_t copies_max = sizeof(typename S::Bits) < 4 ? 32 : 16;
-  uint64_t rule_bytes = ThresholdsRead(bins) * sizeof(C);
-  if (bins.by == FindBy::kCells) rule_bytes += (bins.cell_count + 1) * sizeof(uint16_t);
-  const Layout layout = LayoutFor(bins.bins, rule_bytes, copies_max, *launch.device);
-  return VisitKernel<S>(bins, layout.parts > 1, [&]<FindBy kBy, bool kParts>() {
-    return LaunchAll<S, kBy, kParts>(launch, bins, layout);
-  });
-}
-
 }  // namespace
 
 uint32_t TableRoom(const DeviceTraits& device) { return device.shared_bytes_max - kLineWords * 4; }
@@ -332,17 +298,16 @@ uint32_t TableParts(uint32_t bins, const DeviceTraits& device) {
   return parts;
 }
 
-absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
-                         cudaStream_t stream) {
-  constexpr uint32_t kCopyThreads = 256;
-  CopyKernel<<<(slots + kCopyThreads - 1) / kCopyThreads, kCopyThreads, 0, stream>>>(counts, slots,
-                                                                                     host);
-  return LaunchStatus("CopyKernel");
-}
-
-absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& bins) {
-  return VisitSamples(launch.type, bins, [&]<typename S>(S, const auto& typed) {
-    return EnqueueAs<S>(launch, typed);
+absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& any_bins) {
+  return VisitSamples(launch.type, any_bins, [&]<typename S>(S, const auto& bins) {
+    // Each thread of a warp has a copy where samples leave no time for conflicts of banks.
+    const uint32_t copies_max = sizeof(typename S::Bits) < 4 ? 32 : 16;
+    uint64_t rule_bytes = ThresholdsRead(bins) * sizeof(typename S::Compare);
+    if (bins.by == FindBy::kCells) rule_bytes += (bins.cell_count + 1) * sizeof(uint16_t);
+    const Layout layout = LayoutFor(bins.bins, rule_bytes, copies_max, *launch.device);
+    return VisitKernel<S>(bins, layout.parts > 1, [&]<FindBy kBy, bool kParts>() {
+      return LaunchAll<S, kBy, kParts>(launch, bins, layout);
+    });
   });
 }
 

@@ -90,25 +90,21 @@ bool IsProvenForPatterns(const Plan& plan, const internal::Bins<float>& bounds,
   return true;
 }
 
-template <typename C>
-bool MakeFloor(const Plan& plan, const internal::Bins<C>& bounds, const Line& line,
-               TypedBins<C>& typed) {
-  const Steps<C> steps{static_cast<C>(line.scale), static_cast<C>(-line.from * line.scale)};
-  typed.scale = steps.scale;
-  typed.offset = steps.offset;
-  if constexpr (std::is_same_v<C, float>) {
-    if (SampleBytes(plan.type()) < sizeof(float)) {
-      return std::isfinite(steps.scale) && std::isfinite(steps.offset) &&
-             IsProvenForPatterns(plan, bounds, typed);
-    }
+bool MakeFloor(const Plan& plan, const internal::Bins<float>& bounds, const Line& line,
+               TypedBins<float>& typed) {
+  typed.scale = static_cast<float>(line.scale);
+  typed.offset = static_cast<float>(-line.from * line.scale);
+  if (SampleBytes(plan.type()) == sizeof(float)) {
+    return IsProven(bounds, typed, Steps<float>{typed.scale, typed.offset});
   }
-  return IsProven(bounds, typed, steps);
+  return std::isfinite(typed.scale) && std::isfinite(typed.offset) &&
+         IsProvenForPatterns(plan, bounds, typed);
 }
 
-// Samples have half the digits of a double, so its rounding matters only to those on an edge. Moved
-// up by far less than a sample's own rounding, the line is right where all of these are in the bin
-// above.
-bool MakeWideFloor(const internal::Bins<float>& bounds, const Line& line, TypedBins<float>& typed) {
+// An f32 has half the digits of a double, so rounding matters only to those on an edge. Moved up by
+// far less than a sample's own rounding, the line is right where all of these are in the bin above.
+template <typename C>
+bool MakeWideFloor(const internal::Bins<C>& bounds, const Line& line, TypedBins<C>& typed) {
   const double offset = -line.from * line.scale;
   for (const double move : {0.0, typed.bins * 0x1p-46}) {
     if (!IsProven(bounds, typed, Steps<double>{line.scale, offset + move})) continue;
@@ -122,54 +118,52 @@ bool MakeWideFloor(const internal::Bins<float>& bounds, const Line& line, TypedB
 // --- FindBy::kLine
 
 // Whether all samples from typed.lower on, as far as typed.sure_span, get their bins.
-bool IsProven(const Plan& plan, const internal::Bins<uint32_t>& bounds,
-              const TypedBins<uint32_t>& typed) {
+template <typename C>
+bool IsProven(const Plan& plan, const internal::Bins<C>& bounds, const TypedBins<C>& typed) {
   if (SampleBytes(plan.type()) < 4) {
     const std::vector<uint32_t>& slots = plan.data().slot_of_pattern;
     for (size_t pattern = 0; pattern < slots.size(); ++pattern) {
-      const uint32_t key =
-          static_cast<uint32_t>(pattern ^ KeyFlip(plan.type())) + KeyBase<uint32_t>(plan.type());
-      if (key < typed.lower || key - typed.lower > typed.sure_span) continue;
-      if (LineBin<false>(key - typed.lower, typed.slope, typed.intercept) != slots[pattern]) {
-        return false;
-      }
+      const auto x = static_cast<C>(internal::ValueOfBits(pattern, plan.type()));
+      const uint32_t from = Distance(x, typed.lower);
+      if (x < typed.lower || from > typed.sure_span) continue;
+      if (LineBin<false>(from, typed.slope, typed.intercept) != slots[pattern]) return false;
     }
     return true;
   }
-  // The line grows with the key, so both ends of each bin tell of all samples.
-  const auto is = [&](uint32_t key, size_t bin) {
-    return LineBin<true>(key - typed.lower, typed.slope, typed.intercept) == bin;
+  // The line grows with the sample, so both ends of each bin tell of all samples.
+  const auto is = [&](uint32_t from, size_t bin) {
+    return LineBin<true>(from, typed.slope, typed.intercept) == bin;
   };
-  const std::vector<uint32_t>& thresholds = bounds.thresholds;
+  const std::vector<C>& thresholds = bounds.thresholds;
   for (size_t i = 0; i < thresholds.size(); ++i) {
-    if (!is(thresholds[i], i) || (i > 0 && !is(thresholds[i] - 1, i - 1))) return false;
+    const uint32_t from = Distance(thresholds[i], typed.lower);
+    if (!is(from, i) || (i > 0 && !is(from - 1, i - 1))) return false;
   }
-  return is(typed.lower + typed.sure_span, thresholds.size() - 1);
+  return is(typed.sure_span, thresholds.size() - 1);
 }
 
 // The least sample of a bin lies above its edge by a share of a sample, 0 to 1. The line is moved
 // up so that the edges come to lie in the middle between all such samples and those before.
-bool MakeLine(const Plan& plan, const internal::Bins<uint32_t>& bounds, const Line& line,
-              TypedBins<uint32_t>& typed) {
+template <typename C>
+bool MakeLine(const Plan& plan, const internal::Bins<C>& bounds, const Line& line,
+              TypedBins<C>& typed) {
   const bool narrow = SampleBytes(plan.type()) < 4;
-  const double zero = KeyFlip(plan.type()) != 0 ? 0x1p31 : 0.0;  // its key
-  TypedBins<uint32_t> tried = typed;
+  TypedBins<C> tried = typed;
   if (narrow) {
-    const auto base = KeyBase<uint32_t>(plan.type());
-    const uint32_t patterns = static_cast<uint32_t>(plan.data().slot_of_pattern.size());
-    tried.lower = std::max(bounds.lower, base);
-    tried.upper = std::min(bounds.upper, base + (patterns - 1));
+    const auto patterns = static_cast<C>(plan.data().slot_of_pattern.size());
+    const C least = std::is_signed_v<C> ? -(patterns / 2) : 0;
+    tried.lower = std::max(bounds.lower, least);
+    tried.upper = std::min(bounds.upper, least + (patterns - 1));
     if (tried.upper < tried.lower) return false;
   }
   double least = 1, most = 0;
   for (size_t i = 0; i < bounds.thresholds.size(); ++i) {
-    const double share = (static_cast<double>(bounds.thresholds[i]) - zero) - line.edges[i];
+    const double share = static_cast<double>(bounds.thresholds[i]) - line.edges[i];
     if (share < 0 || share > 1) continue;  // of an edge beyond the type
     least = std::min(least, share);
     most = std::max(most, share);
   }
-  const double first =
-      (static_cast<double>(tried.lower) - zero) - line.from + (1 - most - least) / 2;
+  const double first = static_cast<double>(tried.lower) - line.from + (1 - most - least) / 2;
   // Narrow samples take the upper half of the slope, rounded.
   const double slope = std::min(line.scale * 0x1p64 + (narrow ? 0x1p31 : 0), 0x1p64);
   const double intercept = first * line.scale * 0x1p32;
@@ -177,8 +171,8 @@ bool MakeLine(const Plan& plan, const internal::Bins<uint32_t>& bounds, const Li
   tried.slope = slope == 0x1p64 ? ~uint64_t{0} : static_cast<uint64_t>(slope);
   tried.intercept = static_cast<uint64_t>(intercept);
   // A sample on the last edge is in the last bin.
-  tried.sure_span = tried.upper - tried.lower;
-  if (tried.sure_span > 0 && static_cast<double>(tried.upper) - zero == line.edges.back()) {
+  tried.sure_span = Distance(tried.upper, tried.lower);
+  if (tried.sure_span > 0 && static_cast<double>(tried.upper) == line.edges.back()) {
     --tried.sure_span;
   }
   if (!IsProven(plan, bounds, tried)) return false;
@@ -213,18 +207,14 @@ double ErrorOf(const internal::Bins<C>& bounds, const TypedBins<C>& typed) {
 }
 
 template <typename C>
-bool MakeGuess(const Plan& plan, const internal::Bins<C>& bounds, const Line& line,
-               TypedBins<C>& typed) {
+bool MakeGuess(const internal::Bins<C>& bounds, const Line& line, TypedBins<C>& typed) {
   using Number = typename TypedBins<C>::Guess;
-  // A key's position is taken from the lowest one.
+  // An integer's position is taken from the lowest one.
   double from = -line.from;
-  if constexpr (!std::is_floating_point_v<C>) {
-    const double zero = KeyFlip(plan.type()) != 0 ? 0x1p63 : 0.0;  // its key
-    from = (static_cast<double>(bounds.lower) - zero) - line.from;
-  }
+  if constexpr (!std::is_floating_point_v<C>) from += static_cast<double>(bounds.lower);
   double least = kErrorMax;
   TypedBins<C> tried = typed;
-  // Keys may be moved by half of one: those on an edge are then in the middle of their share.
+  // Integers may be moved by a half: those on an edge are then in the middle of their share.
   for (const double shift : {0.0, 0.5}) {
     if (std::is_floating_point_v<C> && shift != 0) break;
     tried.scale = static_cast<Number>(line.scale);
@@ -279,24 +269,26 @@ template <typename C>
 FindBy ChooseRule(const Plan& plan, const internal::Bins<C>& bounds, TypedBins<C>& typed) {
   if (plan.bin_count() > kPositionBinsMax) return FindBy::kKeys;
   const Line line(plan.binning());
-  if constexpr (std::is_floating_point_v<C>) {
+  if constexpr (std::is_same_v<C, float>) {
     if (MakeFloor(plan, bounds, line, typed)) return FindBy::kFloor;
     if (SampleBytes(plan.type()) == 2) return FindBy::kKeys;
-    if constexpr (std::is_same_v<C, float>) {
-      if (MakeWideFloor(bounds, line, typed)) return FindBy::kWideFloor;
-    }
   }
-  if constexpr (std::is_same_v<C, uint32_t>) {
+  if constexpr (std::is_floating_point_v<C>) {
+    if (MakeWideFloor(bounds, line, typed)) return FindBy::kWideFloor;
+  }
+  if constexpr (std::is_integral_v<C> && sizeof(C) == 4) {
     return MakeLine(plan, bounds, line, typed) ? FindBy::kLine : FindBy::kKeys;
   } else {
-    return MakeGuess(plan, bounds, line, typed) ? FindBy::kGuess : FindBy::kKeys;
+    return MakeGuess(bounds, line, typed) ? FindBy::kGuess : FindBy::kKeys;
   }
 }
 
 template FindBy ChooseRule(const Plan&, const internal::Bins<float>&, TypedBins<float>&);
 template FindBy ChooseRule(const Plan&, const internal::Bins<double>&, TypedBins<double>&);
 template FindBy ChooseRule(const Plan&, const internal::Bins<uint32_t>&, TypedBins<uint32_t>&);
+template FindBy ChooseRule(const Plan&, const internal::Bins<int32_t>&, TypedBins<int32_t>&);
 template FindBy ChooseRule(const Plan&, const internal::Bins<uint64_t>&, TypedBins<uint64_t>&);
+template FindBy ChooseRule(const Plan&, const internal::Bins<int64_t>&, TypedBins<int64_t>&);
 template std::vector<uint16_t> MakeCells(const internal::Bins<float>&, TypedBins<float>&);
 template std::vector<uint16_t> MakeCells(const internal::Bins<double>&, TypedBins<double>&);
 

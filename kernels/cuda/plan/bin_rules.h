@@ -14,8 +14,7 @@
 namespace histogram::cuda {
 
 // The quickest rule of even bins that is proven, with its numbers in `typed`; FindBy::kKeys: none
-// is. C is float, double, uint32_t or uint64_t. `bounds`: thresholds, lower and upper as the device
-// compares them. REQUIRES: typed has the bounds, bins and reached of the plan.
+// is. REQUIRES: `bounds` are the plan's; typed has its lower, upper, bins and reached.
 template <typename C>
 FindBy ChooseRule(const Plan& plan, const internal::Bins<C>& bounds, TypedBins<C>& typed);
 

@@ -7,6 +7,8 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <optional>
+#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,6 +16,8 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/plan/bin_rules.h"
 #include "kernels/float_mode.h"
+#include "kernels/rounded.h"
+#include "kernels/sample.h"
 
 namespace histogram::cuda {
 namespace {
@@ -21,17 +25,6 @@ namespace {
 // Five parts read f32 at 18 % of what the device reads, whatever the data; a partition, for any
 // number of bins, at 12 to 19 % (H200, d727295).
 constexpr uint32_t kTablePartsMax = 5;
-
-// Thresholds and bounds as the device compares them: integers by their keys.
-template <typename P>
-auto BoundsOf(const internal::Bins<P>& bins) {
-  internal::Bins<decltype(Compared(P{}))> bounds;
-  bounds.lower = Compared(bins.lower);
-  bounds.upper = Compared(bins.upper);
-  std::transform(bins.thresholds.begin(), bins.thresholds.end(),
-                 std::back_inserter(bounds.thresholds), Compared<P>);
-  return bounds;
-}
 
 // Tables begin at multiples of this.
 constexpr size_t kTableAlignment = 16;
@@ -50,25 +43,48 @@ const T* Moved(const T* offset, const uint8_t* tables) {
   return reinterpret_cast<const T*>(tables + reinterpret_cast<uintptr_t>(offset));
 }
 
+template <typename C>
+TypedBins<C> MakeEven(SampleType type, const EvenEdges& edges) {
+  TypedBins<C> typed;
+  typed.even = edges;
+  typed.bins = edges.bins;
+  const std::optional<C> lower = internal::Rounded<C, /*kUp=*/true>(edges.at(0));
+  const std::optional<C> upper = internal::Rounded<C, /*kUp=*/false>(edges.upper);
+  typed.all_below = !lower.has_value();
+  if (lower.has_value()) typed.lower = *lower;
+  if (lower.has_value() && upper.has_value() && *lower <= *upper) {
+    typed.upper = *upper;
+    const auto all = std::views::iota(uint32_t{0}, edges.bins);
+    const auto end = std::ranges::partition_point(all, [&](uint32_t i) {
+      const std::optional<C> threshold = internal::Rounded<C, /*kUp=*/true>(edges.at(i));
+      return threshold.has_value() && *threshold <= *upper;
+    });
+    typed.reached = static_cast<uint32_t>(end - all.begin());
+  }
+  if (SampleBytes(type) < 4) return typed;
+  typed.by = FindBy::kGuess;
+  if (typed.reached == 0) return typed;  // with `sure` 0: lower and upper may be no bounds
+  SetEvenGuess(typed, static_cast<double>(*lower));
+  return typed;
+}
+
 }  // namespace
 
-template <typename P>
-void TypedPlan::Fill(const Plan& plan, const internal::Bins<P>& bins) {
-  const auto bounds = BoundsOf(bins);
-  TypedBins<typename decltype(bounds.thresholds)::value_type> typed;
-  typed.lower = bounds.lower;
-  typed.upper = bounds.upper;
+template <typename C>
+void TypedPlan::Fill(const Plan& plan, const internal::Bins<C>& bins) {
+  TypedBins<C> typed;
+  typed.lower = bins.lower;
+  typed.upper = bins.upper;
   typed.bins = plan.bin_count();
-  typed.reached = static_cast<uint32_t>(bounds.thresholds.size());
-  typed.none = bounds.thresholds.empty();
+  typed.reached = static_cast<uint32_t>(bins.thresholds.size());
   typed.all_below = bins.all_below;
-  if (!typed.none) {
-    typed.by = ChooseRule(plan, bounds, typed);
-    auto values = bounds.thresholds;
-    if constexpr (std::is_floating_point_v<P>) {
-      values.push_back(std::numeric_limits<P>::quiet_NaN());
+  if (typed.reached > 0) {
+    typed.by = ChooseRule(plan, bins, typed);
+    auto values = bins.thresholds;
+    if constexpr (std::is_floating_point_v<C>) {
+      values.push_back(std::numeric_limits<C>::quiet_NaN());
       const std::vector<uint16_t> cells =
-          typed.by == FindBy::kKeys ? MakeCells(bounds, typed) : std::vector<uint16_t>();
+          typed.by == FindBy::kKeys ? MakeCells(bins, typed) : std::vector<uint16_t>();
       if (!cells.empty()) {
         typed.by = FindBy::kCells;
         typed.cells = Append(cells, tables_);
@@ -81,6 +97,13 @@ void TypedPlan::Fill(const Plan& plan, const internal::Bins<P>& bins) {
       typed.cell_shift = cells.shift;
     }
   }
+  if (SampleBytes(type_) == 1) {
+    const std::vector<uint32_t>& slots = plan.data().slot_of_pattern;
+    std::vector<uint32_t> values(kByteValues);
+    std::iota(values.begin(), values.end(), 0);
+    typed.slot_of = Append(slots, tables_);
+    typed.bin_for_each_byte = typed.bins == kByteValues && slots == values;
+  }
   bins_ = typed;
 }
 
@@ -90,11 +113,6 @@ TypedPlan::TypedPlan(const Plan& plan) : type_(plan.type()) {
   const internal::FloatMode mode;
   std::visit([&](const auto& bins) { Fill(whole, bins); }, whole.data().bins);
   assert(tables_.size() <= TableBytesMax(whole.bin_count()));
-  if (SampleBytes(type_) > 1) return;
-  slot_of_byte_ = whole.data().slot_of_pattern;
-  std::vector<uint32_t> values(kByteValues);
-  std::iota(values.begin(), values.end(), 0);
-  bin_for_each_byte_ = bin_count() == kByteValues && slot_of_byte_ == values;
 }
 
 std::shared_ptr<const TypedPlan> TypedPlan::Of(const Plan& plan) {
@@ -108,10 +126,11 @@ std::shared_ptr<const TypedPlan> TypedPlan::Of(const Plan& plan) {
 AnyTypedBins TypedPlan::BinsAt(const uint8_t* tables) const {
   AnyTypedBins moved = bins_;
   std::visit(
-      [tables](auto& bins) {
+      [this, tables](auto& bins) {
         bins.thresholds = Moved(bins.thresholds, tables);
         bins.cells = Moved(bins.cells, tables);
         bins.candidates = Moved(bins.candidates, tables);
+        if (SampleBytes(type_) == 1) bins.slot_of = Moved(bins.slot_of, tables);
       },
       moved);
   return moved;
@@ -121,7 +140,8 @@ uint64_t TableBytesMax(uint64_t bins) {
   constexpr uint64_t kCandidatesMax = (uint64_t{1} << 16) + 1;  // of internal::MakeKeyCells
   const uint64_t lookup =
       std::max(kCandidatesMax * sizeof(uint32_t), (kCellsMax + 1) * sizeof(uint16_t));
-  return (bins + 1) * sizeof(uint64_t) + kTableAlignment + lookup;
+  const uint64_t slots = kByteValues * sizeof(uint32_t);
+  return (bins + 1) * sizeof(uint64_t) + lookup + slots + 2 * kTableAlignment;
 }
 
 uint64_t WorkspaceBytes(uint32_t bins, uint64_t samples, const DeviceTraits& device) {
@@ -138,12 +158,26 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
   if (plan.counts_values()) {
     return absl::InvalidArgumentError("plan: it is OfBytes; Plan::Make makes one between edges");
   }
-  TypedPlan typed(plan);
+  const TypedPlan typed(plan);
   absl::StatusOr<DeviceBuffer> tables =
       DeviceBuffer::Holding(typed.tables().data(), typed.tables().size());
   if (!tables.ok()) return tables.status();
   const AnyTypedBins bins = typed.BinsAt(tables->get());
-  return DevicePlan{.plan = std::move(typed), .tables = *std::move(tables), .bins = bins};
+  return DevicePlan{.tables = *std::move(tables), .bins = bins};
+}
+
+bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device) {
+  const uint64_t compared = SampleBytes(type) == 8 ? 8 : 4;
+  constexpr uint64_t kLine = 32 * sizeof(uint32_t);
+  const uint64_t bytes = uint64_t{bins} * (sizeof(uint32_t) + compared);
+  return bytes + 2 * kLine + kEvenStaticBytes <= TableRoom(device);
+}
+
+AnyTypedBins MakeEvenBins(SampleType type, const EvenEdges& edges) {
+  const internal::FloatMode mode;
+  return internal::VisitSample(type, [&]<typename S>(S) -> AnyTypedBins {
+    return MakeEven<typename S::Compare>(type, edges);
+  });
 }
 
 }  // namespace histogram::cuda

@@ -1,5 +1,6 @@
 // A plan as devices count by it: the multiply-add in the device's favourite precision and its
-// proof, and the thresholds in device memory.
+// proof, and the thresholds in device memory. Even bins need no plan, but a few numbers, which a
+// launch takes along.
 //
 // A TypedPlan, and a DevicePlan, is immutable: share it between threads, and streams of its device.
 #ifndef HISTOGRAM_KERNELS_CUDA_PLAN_TYPED_PLAN_H_
@@ -30,22 +31,16 @@ class TypedPlan {
 
   SampleType type() const { return type_; }
   uint32_t bin_count() const { return BinCount(bins_); }
-  // Of samples of 8 bits: the slot of each pattern. Else empty.
-  absl::Span<const uint32_t> slot_of_byte() const { return slot_of_byte_; }
-  // Whether each byte has the bin of its value, and there are no others.
-  bool bin_for_each_byte() const { return bin_for_each_byte_; }
   // Thresholds, and what else is looked up; may be empty. At most TableBytesMax of the plan's bins.
   absl::Span<const uint8_t> tables() const { return tables_; }
   // `tables`: a copy of tables() in device memory, aligned to 16 bytes; not read here.
   AnyTypedBins BinsAt(const uint8_t* tables) const;
 
  private:
-  template <typename P>
-  void Fill(const Plan& plan, const internal::Bins<P>& bins);
+  template <typename C>
+  void Fill(const Plan& plan, const internal::Bins<C>& bins);
 
   SampleType type_;
-  std::vector<uint32_t> slot_of_byte_;
-  bool bin_for_each_byte_ = false;
   AnyTypedBins bins_;  // pointers are offsets into the tables
   std::vector<uint8_t> tables_;
 };
@@ -63,10 +58,15 @@ struct DevicePlan {
   // On the current device. Waits for the copy.
   static absl::StatusOr<DevicePlan> Make(const Plan& plan);
 
-  TypedPlan plan;
   DeviceBuffer tables;
   AnyTypedBins bins;
 };
+
+// Whether the counters and the thresholds of so many even bins fit a block's shared memory.
+bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device);
+
+// The bins of samples of a type between the edges. REQUIRES: EvenBinsFit, AreDistinct.
+AnyTypedBins MakeEvenBins(SampleType type, const EvenEdges& edges);
 
 }  // namespace histogram::cuda
 

@@ -7,7 +7,7 @@
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
 // For phases (phases.h) the steps are finer: StartPhases, then Load, Use..., Begin..., Wait and
-// EndStep as often as needed, then ReportPhases.
+// EndStep as often as needed, then ReportPhases. RunPhases takes them.
 //
 // From kFetchedBytesMin on a kernel fetches a batch as one portion, if at least three quarters of
 // it lie in the receive memory. Of what is gathered, up to kMappedBytesMax the kernels made for
@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
@@ -177,7 +178,6 @@ class Lane {
   // The kernel cannot write mapped memory: rows are copied, and there is no flag.
   bool RowsOnDevice() const { return kernel_ == nullptr || !kernel_->has_flag; }
   bool FlagIsSet() const;
-  bool EventIsDue() const;
   absl::Status WaitForEvent();
 
   const LaneOptions options_;
@@ -212,6 +212,13 @@ class Lane {
   uint64_t part_bytes_ = 0, step_rows_ = 0;
   uint64_t kernel_ns_ = 0;
 };
+
+// Executes the phases of a payload on a lane, which looks at it part by part. `wait` waits for the
+// lane's device. If its outcome is not OK, the payload is not touched again. On success fills in
+// the report's kernel and times. REQUIRES: the lane covers phases.needs(); the counters of a
+// CountPhase, and of a plan of PlanOver, are at most kLaneCounters.
+absl::Status RunPhases(Phases& phases, std::span<const Fragment> payload, Lane& lane,
+                       absl::FunctionRef<absl::Status()> wait, BatchReport& report);
 
 }  // namespace histogram::cuda
 

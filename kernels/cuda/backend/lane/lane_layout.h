@@ -1,11 +1,13 @@
-// Shared by the files of a lane: places in the control buffer, and a clock.
+// Shared by the files of a lane, and by their users: places in the control buffer, a clock, and
+// sleep.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_LAYOUT_H_
 #define HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_LAYOUT_H_
+
+#include <sys/prctl.h>
 
 #include <chrono>
 #include <cstdint>
 
-#include "kernels/cuda/kernels/work.h"
 #include "kernels/cuda/plan/typed_plan.h"
 
 namespace histogram::cuda {
@@ -29,6 +31,11 @@ inline constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
 inline constexpr uint64_t PayloadsBegin(uint64_t portion_begin, uint64_t pieces) {
   return AlignUp(portion_begin + sizeof(BatchHeader) + pieces * sizeof(PayloadDescriptor), 128);
 }
+
+// By default Linux lets a sleep last 50 us longer than asked, to wake several threads at once. From
+// this call on its thread, and threads that it starts, are spared that. A thread that waits for a
+// Lane should call it.
+inline void SleepPrecisely() { prctl(PR_SET_TIMERSLACK, 1UL); }
 
 inline uint64_t NowNs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -8,7 +8,7 @@
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/cuda/plan/even_bins.h"
+#include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/plan_data.h"
 
 namespace histogram::cuda {
@@ -136,32 +136,24 @@ absl::Status Lane::BeginCount(bool first) {
 
 absl::Status Lane::BeginRows(RowsLaunch launch, uint64_t offset,
                              absl::Span<const uint64_t> begins) {
-  const bool bytes = SampleBytes(sample_type_) == 1;
-  const uint64_t table_at = BeginsAt(options_.device);
-  const auto send = [&](const auto& numbers) {  // which are not both needed
-    const uint64_t size = numbers.size() * sizeof(numbers[0]);
-    std::memcpy(input_.host(table_at), numbers.data(), size);
-    return ToStatus(cudaMemcpyAsync(device_input_.get(table_at), input_.host(table_at), size,
-                                    cudaMemcpyHostToDevice, stream_.get()),
-                    "cudaMemcpyAsync");
-  };
+  const uint64_t begins_at = BeginsAt(options_.device);
   if (!begins.empty()) {
-    HISTOGRAM_RETURN_IF_ERROR(send(begins));
-  } else if (bytes) {
-    HISTOGRAM_RETURN_IF_ERROR(send(typed_->slot_of_byte()));
+    const uint64_t size = begins.size() * sizeof(begins[0]);
+    std::memcpy(input_.host(begins_at), begins.data(), size);
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(begins_at),
+                                                   input_.host(begins_at), size,
+                                                   cudaMemcpyHostToDevice, stream_.get()));
+    launch.begins = device_input_.get<uint64_t>(begins_at);
   }
   HISTOGRAM_RETURN_IF_ERROR(BeginStep());
   step_rows_ = launch.stretches * launch.channels;
   launch.type = sample_type_;
   launch.samples = device_input_.get(PartAt() + offset);
-  if (!begins.empty()) launch.begins = device_input_.get<uint64_t>(table_at);
   launch.counts = device_rows_.get<uint32_t>();
   launch.outside = launch.counts + step_rows_ * bin_count_;
   launch.device = &options_.device;
   launch.stream = stream_.get();
-  HISTOGRAM_RETURN_IF_ERROR(
-      EnqueueQuickestRows(launch, bins_, bytes ? device_input_.get<uint32_t>(table_at) : nullptr,
-                          bytes && typed_->bin_for_each_byte(), nullptr));
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueQuickestRows(launch, bins_, nullptr));
   return EndQueueing(step_rows_ * internal::SlotCount(bin_count_) * sizeof(uint32_t));
 }
 

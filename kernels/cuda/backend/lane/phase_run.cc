@@ -1,5 +1,4 @@
-#include "kernels/cuda/backend/phase_run.h"
-
+// How a lane executes phases one after the other; lane_phases.cc has its steps.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/cuda/backend/lane/lane.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/payload.h"
