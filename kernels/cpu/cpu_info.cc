@@ -126,11 +126,8 @@ uint32_t AffinityCores() {
 }
 
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores) {
-  uint32_t cores = std::max(1U, affinity_cores);
-  if (quota.has_value() && std::ceil(*quota) < cores) {
-    cores = std::max(1U, static_cast<uint32_t>(std::ceil(*quota)));
-  }
-  return cores;
+  const uint32_t most = std::max(1U, affinity_cores);
+  return static_cast<uint32_t>(std::clamp<double>(std::ceil(quota.value_or(most)), 1, most));
 }
 
 }  // namespace cpu
