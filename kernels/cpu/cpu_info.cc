@@ -2,6 +2,7 @@
 
 #include <histogram/usable_cores.h>
 #include <sched.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,13 +89,8 @@ std::string ModelName(const FileReader& read) {
       if ((key == "model name" || key == "cpu model") && !value.empty()) return std::string(value);
     }
   }
-#if defined(__x86_64__)
-  return "x86-64";
-#elif defined(__aarch64__)
-  return "aarch64";
-#else
-  return "unknown processor";
-#endif
+  utsname machine{};
+  return uname(&machine) == 0 ? machine.machine : "unknown processor";
 }
 
 std::optional<double> CgroupCpuQuota(const FileReader& read) {
