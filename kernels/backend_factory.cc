@@ -89,8 +89,7 @@ absl::StatusOr<BackendSet> MakeBackends(const BackendOptions& options) {
   }
   if (options.choice != Choice::kCuda) {
     if (wanted(cpu::ListCpuKernels())) {
-      absl::StatusOr<std::unique_ptr<Backend>> cpu = cpu::MakeCpuBackend(
-          {.lanes = options.cpu_lanes, .force_kernel = options.force_kernel, .tune = options.tune});
+      absl::StatusOr<std::unique_ptr<Backend>> cpu = cpu::MakeCpuBackend(options);
       if (!cpu.ok()) return cpu.status();
       set.backends.push_back(*std::move(cpu));
     } else {

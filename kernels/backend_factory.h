@@ -21,11 +21,11 @@ struct BackendOptions {
   // Per GPU; 0: if they read receive_memory 2, or 1 where there are more than two GPUs; else 4.
   uint32_t cuda_lanes = 0;
   uint64_t cuda_lane_bytes = uint64_t{16} << 20;
-  uint32_t lane_payloads = 4096;  // descriptors and result rows held per CUDA lane
-  uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it sleeps
-  std::string force_kernel;       // registry name; empty: the selector chooses
-  bool tune = true;               // measure the kernels first; else defaults decide
-  std::string fault_injection;    // tests only, see kernels/cuda; empty: none
+  uint32_t lane_payloads = 4096;     // descriptors and result rows held per CUDA lane
+  uint32_t spin_us_max = 50;         // how long a CUDA lane spins for the device before it sleeps
+  std::string force_kernel = {};     // registry name; empty: the selector chooses
+  bool tune = true;                  // measure the kernels first; else defaults decide
+  std::string fault_injection = {};  // tests only, see kernels/cuda; empty: none
   // Host memory in which payloads may lie. With a GPU it is pinned, and lanes read it in place. It
   // outlives the backends, and whatever a GPU that hangs still does.
   std::span<uint8_t> receive_memory = {};

@@ -1,15 +1,13 @@
 #include <histogram/histogram.h>
 #include <histogram/typed.h>
 
-#include "kernels/cpu/registry.h"
 #include "kernels/payload.h"
 
 namespace histogram {
 
 void AddValues(std::span<const std::byte> samples, ValueCounts& values) {
-  static const internal::PlanData& of_bytes = Plan().data();
   const Fragment fragment = FragmentOf(samples);
-  cpu::DefaultKernel(of_bytes, samples.size()).count(of_bytes, {&fragment, 1}, values.data());
+  AddPayload(Plan(), {&fragment, 1}, values);
 }
 
 void AddValues(const ValueCounts& more, ValueCounts& values) {

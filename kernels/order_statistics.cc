@@ -44,10 +44,6 @@ constexpr size_t kLookedAt = 512;
 // without (Zen 4, 2026-11-25). Fewer were not measured.
 constexpr size_t kMarkedMin = size_t{1} << 13;
 
-// Up to so many samples the search in a row is faster: 1,000 normal f32 take 0.36 G samples/s with
-// it and 0.05 without, 60,000 0.47 and 0.52 (Xeon, 2026-11-28).
-constexpr size_t kShortMax = size_t{1} << 15;
-
 // --- Passes over samples with buckets of keys: one counts, one collects
 
 // Buckets of 2^shift keys each, from `base` to `top`. The first one also holds all lesser keys, the
@@ -392,7 +388,7 @@ std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType
   return VisitKeyed(type, [&]<typename K>(K) {
     using Bits = typename K::Bits;
     const size_t count = samples.size() / sizeof(Bits);
-    if (!ranks.empty() && count <= kShortMax) {
+    if (!ranks.empty() && count <= kLoneRowSamplesMax) {
       std::vector<Bits> found(ranks.size());
       SamplesAtRanksOfRows(samples, type, count, ranks, 1,
                            std::as_writable_bytes(std::span(found)));

@@ -3,7 +3,6 @@
 #include <histogram/usable_cores.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <vector>
@@ -17,51 +16,32 @@
 namespace histogram {
 namespace {
 
-constexpr size_t kSampleBytesMax = 8;
 // Starting a thread takes about 30 us. A core counts this many bytes in that time.
 constexpr size_t kThreadBytesMin = size_t{512} << 10;
 
-// Cuts fragments into those of whole samples. Copies a sample that lies in several fragments.
+// Cuts fragments into those of whole samples. The samples that lie in several fragments are copied
+// to one of their own.
 class WholeSamples {
  public:
-  WholeSamples(size_t sample_bytes, std::span<const Fragment> fragments)
-      : sample_bytes_(sample_bytes) {
-    whole_.reserve(2 * fragments.size());
-    joined_.reserve(fragments.size());  // whole_ points into it: it must not move
-    for (const Fragment& fragment : fragments) Add(fragment);
-    assert(filled_ == 0);
+  WholeSamples(size_t sample_bytes, std::span<const Fragment> fragments) {
+    whole_.reserve(fragments.size() + 1);
+    for (const Fragment& fragment : fragments) {
+      const size_t missing = (sample_bytes - cut_.size() % sample_bytes) % sample_bytes;
+      const size_t begin = std::min(missing, fragment.size());
+      const size_t whole = (fragment.size() - begin) / sample_bytes * sample_bytes;
+      if (whole > 0) whole_.push_back(fragment.subspan(begin, whole));
+      cut_.insert(cut_.end(), fragment.begin(), fragment.begin() + begin);
+      cut_.insert(cut_.end(), fragment.begin() + begin + whole, fragment.end());
+    }
+    assert(cut_.size() % sample_bytes == 0);
+    if (!cut_.empty()) whole_.emplace_back(cut_);
   }
 
   std::span<const Fragment> get() const { return whole_; }
 
  private:
-  void Add(Fragment fragment) {
-    if (filled_ > 0) fragment = fragment.subspan(Join(fragment));
-    const size_t whole = fragment.size() / sample_bytes_ * sample_bytes_;
-    if (whole > 0) whole_.push_back(fragment.first(whole));
-    const Fragment rest = fragment.subspan(whole);
-    if (!rest.empty() && filled_ == 0) {
-      joined_.emplace_back();
-      Join(rest);
-    }
-  }
-
-  // Completes the cut sample; returns the number of bytes taken from the fragment.
-  size_t Join(Fragment fragment) {
-    const size_t taken = std::min(sample_bytes_ - filled_, fragment.size());
-    std::copy_n(fragment.begin(), taken, joined_.back().begin() + static_cast<ptrdiff_t>(filled_));
-    filled_ += taken;
-    if (filled_ == sample_bytes_) {
-      whole_.emplace_back(joined_.back().data(), sample_bytes_);
-      filled_ = 0;
-    }
-    return taken;
-  }
-
-  const size_t sample_bytes_;
   std::vector<Fragment> whole_;
-  std::vector<std::array<uint8_t, kSampleBytesMax>> joined_;
-  size_t filled_ = 0;  // bytes that the sample being joined has so far
+  std::vector<uint8_t> cut_;
 };
 
 }  // namespace

@@ -11,18 +11,17 @@ namespace {
 // Executes phases on a payload, which it joins if a phase needs it in one piece.
 class Runner {
  public:
-  explicit Runner(std::span<const Fragment> payload) : payload_(payload) {}
+  Runner(Phases& phases, std::span<const Fragment> payload) : phases_(phases), payload_(payload) {}
 
-  std::string Run(Phases& phases) {
-    phases_ = &phases;
-    while (std::optional<Phase> phase = phases.Next(payload_)) {
+  std::string Run() {
+    while (std::optional<Phase> phase = phases_.Next(payload_)) {
       std::visit([this](const auto& its) { Execute(its); }, *phase);
     }
     return kernel_;
   }
 
  private:
-  void Execute(const ExtentPhase& phase) { phases_->Found(FindExtent(Samples(), phase.type)); }
+  void Execute(const ExtentPhase& phase) { phases_.Found(FindExtent(Samples(), phase.type)); }
 
   void Execute(const CountPhase& phase) {
     CountPayload(phase.plan, payload_, phase.counters);
@@ -35,7 +34,7 @@ class Runner {
     std::optional<Plan> plan = phase.plan;
     if (plan.has_value() && !phase.reads_samples) {
       CountRows(samples, *plan, *phase.cut, /*threads=*/1, [&](const CountedRow& its) {
-        phases_->Counted(its.row, its.counters, samples.first(its.samples * sample_bytes));
+        phases_.Counted(its.row, its.counters, samples.first(its.samples * sample_bytes));
       });
       return Name(*plan, phase.cut->Longest(samples.size() / sample_bytes) * sample_bytes);
     }
@@ -43,16 +42,15 @@ class Runner {
     std::vector<uint64_t> counters;
     ForEachRow(*phase.cut, samples, sample_bytes,
                [&](uint64_t row, std::span<const std::byte> its) {
-                 if (failed) return;
-                 if (!phase.plan.has_value()) {
-                   plan = phases_->PlanOver(row, FindExtent(its, phase.type), its);
+                 if (!failed && !phase.plan.has_value()) {
+                   plan = phases_.PlanOver(row, FindExtent(its, phase.type), its);
                    failed = !plan.has_value();
-                   if (failed) return;
                  }
+                 if (failed) return;
                  counters.resize(plan->counter_count());
                  const Fragment fragment = FragmentOf(its);
                  CountPayload(*plan, {&fragment, 1}, counters);
-                 phases_->Counted(row, counters, its);
+                 phases_.Counted(row, counters, its);
                });
     if (!plan.has_value()) return;  // there are no rows
     Name(*plan, phase.cut->Longest(samples.size() / sample_bytes) * sample_bytes);
@@ -65,8 +63,8 @@ class Runner {
     return *samples_;
   }
 
+  Phases& phases_;
   const std::span<const Fragment> payload_;
-  Phases* phases_ = nullptr;
   std::string storage_;
   std::optional<std::span<const std::byte>> samples_;
   std::string kernel_;
@@ -75,7 +73,7 @@ class Runner {
 }  // namespace
 
 std::string RunPhases(Phases& phases, std::span<const Fragment> payload) {
-  return Runner(payload).Run(phases);
+  return Runner(phases, payload).Run();
 }
 
 }  // namespace histogram

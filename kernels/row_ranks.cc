@@ -25,8 +25,6 @@ namespace {
 // The most samples of a row that is sorted into buckets: those of f32 take 256 KiB. Not measured
 // apart.
 constexpr size_t kRowSamplesMax = size_t{1} << 16;
-// The same where there is one row. More of them are found sooner otherwise (order_statistics.cc).
-constexpr size_t kLoneRowSamplesMax = size_t{1} << 15;
 // The fewest samples for which a thread pays. Not measured apart.
 constexpr size_t kThreadSamplesMin = size_t{1} << 14;
 // The search in rows, one after the other. One thread owns it.

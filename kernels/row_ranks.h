@@ -15,6 +15,11 @@
 
 namespace histogram::internal {
 
+// The most samples of a row where there is one. More of them are found sooner otherwise: 1,000
+// normal f32 take 0.36 G samples/s as a row and 0.05 otherwise, 60,000 0.47 and 0.52 (Xeon,
+// 2026-11-28).
+inline constexpr size_t kLoneRowSamplesMax = size_t{1} << 15;
+
 // Writes the sample at rank r of row i to place r * rows + i of `out`, which has a place for each.
 // Where a row has a NaN, each of its places gets a NaN. -0.0 becomes 0.0. `threads`: the most to
 // use; 0: UsableCores(). REQUIRES: samples.size() is rows * length samples, length > 0; ranks

@@ -214,8 +214,8 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
-  const uint32_t lanes = options.lanes > 0 ? options.lanes : histogram::UsableCores();
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options) {
+  const uint32_t lanes = options.cpu_lanes > 0 ? options.cpu_lanes : histogram::UsableCores();
   if (lanes > kLanesMax) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,

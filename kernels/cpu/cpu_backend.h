@@ -4,26 +4,20 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/backend_factory.h"
 
 namespace histogram::cpu {
-
-struct CpuBackendOptions {
-  uint32_t lanes = 0;             // 0: UsableCores()
-  std::string force_kernel = {};  // registry name; empty: chosen by payload size
-  bool tune = false;              // measure the kernels first; else DefaultKernel decides
-};
 
 inline constexpr char kBackendName[] = "cpu";
 inline constexpr uint32_t kLanesMax = 1024;
 
-// INVALID_ARGUMENT for a kernel that is unknown or that this processor cannot run (the message
-// lists the valid ones), and for more lanes than kLanesMax.
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+// By cpu_lanes, force_kernel and tune. INVALID_ARGUMENT for a kernel that is unknown or that this
+// processor cannot run (the message lists the valid ones), and for more lanes than kLanesMax.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options);
 
 // All kernels of bytes. Backend::kernels() lists those that this processor can run, and kernels of
 // typed samples.

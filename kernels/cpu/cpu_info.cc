@@ -2,6 +2,7 @@
 
 #include <histogram/usable_cores.h>
 #include <sched.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,13 +89,8 @@ std::string ModelName(const FileReader& read) {
       if ((key == "model name" || key == "cpu model") && !value.empty()) return std::string(value);
     }
   }
-#if defined(__x86_64__)
-  return "x86-64";
-#elif defined(__aarch64__)
-  return "aarch64";
-#else
-  return "unknown processor";
-#endif
+  utsname machine{};
+  return uname(&machine) == 0 ? machine.machine : "unknown processor";
 }
 
 std::optional<double> CgroupCpuQuota(const FileReader& read) {
@@ -126,11 +122,8 @@ uint32_t AffinityCores() {
 }
 
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores) {
-  uint32_t cores = std::max(1U, affinity_cores);
-  if (quota.has_value() && std::ceil(*quota) < cores) {
-    cores = std::max(1U, static_cast<uint32_t>(std::ceil(*quota)));
-  }
-  return cores;
+  const uint32_t most = std::max(1U, affinity_cores);
+  return static_cast<uint32_t>(std::clamp<double>(std::ceil(quota.value_or(most)), 1, most));
 }
 
 }  // namespace cpu

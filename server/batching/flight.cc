@@ -23,8 +23,7 @@ void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_
   assert(bytes == 0);
 }
 
-void Flight::Add(Piece piece) {
-  piece.row = static_cast<uint32_t>(pieces.size());
+void Flight::Add(const Piece& piece) {
   pieces.push_back(piece);
   bytes += piece.bytes;
   if (!piece.whole) return;
@@ -72,12 +71,12 @@ void Flight::Prepare() {
 }
 
 void Flight::Give(const Piece& piece) {
-  if (piece.job->phases == nullptr) piece.job->counters.swap(rows[piece.row]);
+  if (piece.job->phases == nullptr) piece.job->counters.swap(rows[&piece - pieces.data()]);
 }
 
 void Flight::AddUp(const Piece& piece) {
   Job& job = *piece.job;
-  const std::vector<uint64_t>& row = rows[piece.row];
+  const std::vector<uint64_t>& row = rows[&piece - pieces.data()];
   for (size_t i = 0; i < row.size(); ++i) job.counters[i] += row[i];
 }
 

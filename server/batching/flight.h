@@ -32,7 +32,6 @@ struct Piece {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   bool whole = true;  // all of the payload, and the only piece of it
-  uint32_t row = 0;   // its row in the flight
 };
 
 struct Flight {
@@ -48,19 +47,18 @@ struct Flight {
   std::atomic<TimeNs> started_at{kNever};
 
   std::unique_ptr<Batch> batch;             // null while the backend has it
-  std::vector<std::vector<uint64_t>> rows;  // the backend counts a piece into rows[piece.row]
+  std::vector<std::vector<uint64_t>> rows;  // the backend counts pieces[i] into rows[i]
   std::vector<Fragment> cut;                // the fragments of pieces that are not whole, in order
 
   // Quarantined flights only: the owners of the bytes that the lane may still read.
   std::vector<std::shared_ptr<const void>> owners;
 
-  // Adds a piece. Its row is its index.
-  void Add(Piece piece);
+  void Add(const Piece& piece);
   // Fills the batch from the pieces. Called once, without the lock, before the batch is submitted.
   void Prepare();
-  // Moves the counts of a whole piece to its job.
+  // Moves the counts of a whole piece of `pieces` to its job.
   void Give(const Piece& piece);
-  // Adds the counts of a piece to its job's.
+  // Adds the counts of a piece of `pieces` to its job's.
   void AddUp(const Piece& piece);
   // Makes it like a new flight. Keeps its memory.
   void Reset();

@@ -19,36 +19,32 @@
 namespace histogram::testing {
 namespace {
 
-std::unique_ptr<Backend> Make(const cpu::CpuBackendOptions& options) {
-  absl::StatusOr<std::unique_ptr<Backend>> backend = cpu::MakeCpuBackend(options);
+std::unique_ptr<Backend> Make(uint32_t lanes, const std::string& kernel = "", bool tune = false) {
+  auto backend = cpu::MakeCpuBackend({.cpu_lanes = lanes, .force_kernel = kernel, .tune = tune});
   EXPECT_TRUE(backend.ok()) << backend.status();
   return *std::move(backend);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cpu, BackendContractTest,
-    ::testing::Values(
-        BackendMaker{"one_lane", [] { return Make({.lanes = 1}); }},
-        BackendMaker{"four_lanes", [] { return Make({.lanes = 4}); }},
-        BackendMaker{"default_lanes", [] { return Make({}); }},
-        BackendMaker{"forced", [] { return Make({.lanes = 2, .force_kernel = "scalar"}); }},
-        BackendMaker{"tuned", [] { return Make({.lanes = 2, .tune = true}); }},
-        BackendMaker{"tuned_forced",
-                     [] { return Make({.lanes = 2, .force_kernel = "runs8", .tune = true}); }}),
-    BackendMakerName);
+INSTANTIATE_TEST_SUITE_P(Cpu, BackendContractTest,
+                         ::testing::Values(BackendMaker{"one_lane", [] { return Make(1); }},
+                                           BackendMaker{"four_lanes", [] { return Make(4); }},
+                                           BackendMaker{"default_lanes", [] { return Make(0); }},
+                                           BackendMaker{"forced", [] { return Make(2, "scalar"); }},
+                                           BackendMaker{"tuned", [] { return Make(2, "", true); }},
+                                           BackendMaker{"tuned_forced",
+                                                        [] { return Make(2, "runs8", true); }}),
+                         BackendMakerName);
 
 INSTANTIATE_TEST_SUITE_P(Cpu, TypedBackendContractTest,
-                         ::testing::Values(BackendMaker{"two_lanes",
-                                                        [] { return Make({.lanes = 2}); }}),
+                         ::testing::Values(BackendMaker{"two_lanes", [] { return Make(2); }}),
                          BackendMakerName);
 
 INSTANTIATE_TEST_SUITE_P(Cpu, PhasesBackendContractTest,
-                         ::testing::Values(BackendMaker{"two_lanes",
-                                                        [] { return Make({.lanes = 2}); }}),
+                         ::testing::Values(BackendMaker{"two_lanes", [] { return Make(2); }}),
                          BackendMakerName);
 
 TEST(CpuBackendTest, HasNoLimitOfItsOwn) {
-  const std::unique_ptr<Backend> backend = Make({.lanes = 3});
+  const std::unique_ptr<Backend> backend = Make(3);
   EXPECT_EQ(backend->info().name, "cpu");
   EXPECT_EQ(backend->info().lanes, 3U);
   EXPECT_EQ(backend->info().lane_bytes, UINT64_MAX);
@@ -57,12 +53,10 @@ TEST(CpuBackendTest, HasNoLimitOfItsOwn) {
   EXPECT_EQ(backend->info().device, cpu::ModelName());
 }
 
-TEST(CpuBackendTest, LanesDefaultToUsableCores) {
-  EXPECT_EQ(Make({})->info().lanes, UsableCores());
-}
+TEST(CpuBackendTest, LanesDefaultToUsableCores) { EXPECT_EQ(Make(0)->info().lanes, UsableCores()); }
 
 TEST(CpuBackendTest, RefusesTooManyLanes) {
-  const auto backend = cpu::MakeCpuBackend({.lanes = cpu::kLanesMax + 1});
+  const auto backend = cpu::MakeCpuBackend({.cpu_lanes = cpu::kLanesMax + 1});
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(GetErrorDetail(backend.status()).field, "cpu_lanes");
   EXPECT_EQ(GetErrorDetail(backend.status()).limit, cpu::kLanesMax);
@@ -73,12 +67,12 @@ TEST(CpuBackendTest, EachKernelCountsWhereItIsForced) {
     if (!kernel.supported()) continue;
     SCOPED_TRACE(kernel.name);
     const std::string name(kernel.name);
-    ExpectCountsWith(name, *Make({.lanes = 1, .force_kernel = name}));
+    ExpectCountsWith(name, *Make(1, name));
   }
 }
 
 TEST(CpuBackendTest, NeitherGathersNorTransfers) {
-  const std::unique_ptr<Backend> backend = Make({.lanes = 1});
+  const std::unique_ptr<Backend> backend = Make(1);
   BatchFixture fixture;
   fixture.Add(MakePayload(Distribution::kUniform, 100000), 1000);
   const std::unique_ptr<Batch> batch = fixture.MakeBatch();
@@ -97,7 +91,7 @@ std::vector<const cpu::CpuKernel*> SupportedKernels() {
   return kernels;
 }
 
-TEST(CpuTuning, NothingIsMeasuredUnasked) { EXPECT_TRUE(Make({.lanes = 1})->choices().empty()); }
+TEST(CpuTuning, NothingIsMeasuredUnasked) { EXPECT_TRUE(Make(1)->choices().empty()); }
 
 TEST(CpuTuning, MeasuresUpToAnySize) {
   const std::vector<KernelChoice> rows = cpu::MeasureTable(SupportedKernels(), 60000);
@@ -119,7 +113,7 @@ TEST(CpuTuning, WithoutTimeThereAreNoRows) {
 }
 
 TEST(CpuTuning, BackendFollowsItsTable) {
-  const std::unique_ptr<Backend> backend = Make({.lanes = 1, .tune = true});
+  const std::unique_ptr<Backend> backend = Make(1, "", true);
   const std::vector<KernelChoice> choices = backend->choices();
   BatchFixture fixture;
   fixture.Add(MakePayload(Distribution::kUniform, 1 << 20));

@@ -9,6 +9,8 @@
 #define HISTOGRAM_RESULT_H_
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -33,7 +35,11 @@ struct Error {
 };
 
 // Prints the error's message to stderr and ends the process.
-[[noreturn]] void EndWithError(const Error& error);
+[[noreturn]] inline void EndWithError(const Error& error) {
+  std::fprintf(stderr, "histogram: the value of a failed Result was asked for: %s\n",
+               error.message.c_str());
+  std::abort();
+}
 
 template <typename T>
 class [[nodiscard]] Result {
