@@ -8,7 +8,6 @@
 #include <histogram/binning.h>
 #include <histogram/statistics.h>
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -78,22 +77,6 @@ inline constexpr StatisticField kStatisticFields[] = {
 void SelectStatistics(const Query& query, Statistics& statistics);
 // Removes the counts of empty bins, and sets answer.bins.
 void MakeSparse(Answer& answer);
-
-// Recounts a fraction of the payloads by other code, to detect wrong counts. Thread-safe.
-class Verifier {
- public:
-  // REQUIRES: 0 <= fraction <= 1.
-  explicit Verifier(double fraction) : fraction_(fraction) {}
-  // Whether the next payload is to be recounted.
-  bool Picks();
-  // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
-  // REQUIRES: job.phases is null.
-  absl::Status Check(const Job& job);
-
- private:
-  const double fraction_;
-  std::atomic<uint64_t> sequence_{0};
-};
 
 }  // namespace histogram::server
 

@@ -158,8 +158,7 @@ class ComputeManyStream final : public ServedStream, private Posted {
     absl::Status result = status;
     TimeNs now = 0;
     if (result.ok()) {
-      result = FinishAnswer(service_.verifier, service_.clock, service_.observer, *item.query, item,
-                            item.answer, now);
+      result = FinishAnswer(service_.clock, service_.observer, *item.query, item, item.answer, now);
     }
     if (!result.ok()) now = service_.clock.Now();
     const auto duration_ns = static_cast<uint64_t>(now - item.started_at);

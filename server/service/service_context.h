@@ -108,7 +108,6 @@ struct ServiceContext {
         batcher(the_batcher),
         clock(the_clock),
         observer(the_observer),
-        verifier(transport_config.verify_fraction),
         memory(transport_config.receive_bytes_max, receive_memory),
         guard(memory, the_clock) {}
 
@@ -122,7 +121,6 @@ struct ServiceContext {
   Batcher& batcher;
   Clock& clock;
   Observer& observer;
-  Verifier verifier;
   std::unique_ptr<Authenticator> authenticator;     // null: no tokens; set before the server starts
   std::function<std::string()> describe;            // the answer to Describe; likewise
   std::vector<std::unique_ptr<LoopContext>> loops;  // by the loop's index; likewise
