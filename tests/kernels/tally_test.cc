@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/reference.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram {
 namespace {
