@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "kernels/payload.h"
 #include "server/base/thresholds.h"
 #include "server/request/phased_count.h"
 #include "server/request/row_columns.h"
@@ -125,8 +126,6 @@ constexpr PayloadText kPayloadTexts[] = {  // by Method
     {"chunk", "; send it in smaller chunks"}};
 
 absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
-  answer.rows = nullptr;
-  answer.bins.clear();
   const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
   const auto* const phases = static_cast<const PhasedCount*>(job.phases.get());
   if (phases != nullptr && !phases->status().ok()) return phases->status();
@@ -137,10 +136,11 @@ absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) 
   const Query& its = phases != nullptr ? phases->query() : query;
   const Plan& plan = phases != nullptr ? phases->plan() : job.plan;
   const absl::Span<const uint64_t> counters = phases != nullptr ? phases->counters() : job.counters;
-  if (absl::Status s = MakeAnswer(its, plan, counters, samples, answer); !s.ok()) return s;
-  AddStatistics(its, plan, counters, job.fragments, answer);
-  if (its.sparse) MakeSparse(answer);
-  return absl::OkStatus();
+  const auto statistics_of = [&](const Histogram& histogram) {
+    return StatisticsOfPayload(plan, job.fragments, counters, histogram, its.needs_order(),
+                               its.quantiles);
+  };
+  return MakeAnswer(its, plan, counters, samples, statistics_of, answer);
 }
 
 }  // namespace
