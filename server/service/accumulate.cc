@@ -50,10 +50,8 @@ class AccumulateStream final : public ServedStream {
     Take(TakeMessage(received()), now);
   }
 
-  void OnWriteDone(bool ok) override {
-    Written();
-    if (!ok) Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
-    Step(StreamEvent::kWritten);
+  void OnGone() override {
+    Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
   }
 
   void OnCancel() override {
@@ -63,20 +61,13 @@ class AccumulateStream final : public ServedStream {
 
   void OnQuota(bool) override { Take(std::move(waiting_), service_.clock.Now()); }
 
-  void Step(StreamEvent event) override { StepWith(event, 0); }
-  // `bytes`: of a message.
-  void StepWith(StreamEvent event, uint64_t bytes) {
-    Perform(state_.Step(event, MayRead(), bytes));
+  StreamActions Decide(StreamEvent event, bool room_ahead, uint64_t bytes) override {
+    return state_.Step(event, room_ahead, bytes);
   }
 
-  void Perform(const StreamActions& actions) {
-    if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);
-    if (actions.write) WriteOldest();
-    if (actions.read) Receive();
-    if (actions.end != StreamEnd::kNone) End(actions.end);
-  }
+  void MakeLastReply() override { Reply(/*final=*/state_.facts().read_end); }
 
-  void End(StreamEnd end) {
+  void End(StreamEnd end) override {
     StopAwaitingQuota();
     if (end == StreamEnd::kDraining) {
       error_ = Draining("the server is shutting down; the last reply holds what it had read");
@@ -122,8 +113,8 @@ class AccumulateStream final : public ServedStream {
     Chunk& chunk = Append(std::move(message));
     chunk.reply_bytes = reply_bytes;
     chunk.quota = quota;
-    StepWith(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
-             chunk.bytes);
+    Step(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
+         chunk.bytes);
     if (!Submit(chunk)) Step(StreamEvent::kHandled);
   }
 

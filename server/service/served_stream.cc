@@ -98,14 +98,29 @@ void ServedStream::PushReply(grpc::ByteBuffer& reply, uint64_t bytes) {
   pending.bytes = bytes;
 }
 
-void ServedStream::WriteOldest(grpc::WriteOptions options) {
-  memory().WriteBegun();
-  StartWrite(replies_.front().message, options);
+void ServedStream::Step(StreamEvent event, uint64_t bytes) {
+  const StreamActions actions =
+      Decide(event, /*room_ahead=*/ahead_.MayTake() && memory().MayRead(), bytes);
+  if (actions.make_last_reply) return MakeLastReply();
+  if (actions.write) {
+    grpc::WriteOptions options;
+    if (actions.keep) options.set_buffer_hint();
+    memory().WriteBegun();
+    StartWrite(replies_.front().message, options);
+  }
+  if (actions.read) Receive();
+  if (actions.ask_dry) {
+    Hold();
+    loop().WhenDry(*this);
+  }
+  if (actions.end != StreamEnd::kNone) End(actions.end);
 }
 
-void ServedStream::Written() {
+void ServedStream::OnWriteDone(bool ok) {
   memory().Written(replies_.front().bytes);
   replies_.pop_front();
+  if (!ok) OnGone();
+  Step(StreamEvent::kWritten);
 }
 
 }  // namespace histogram::server
