@@ -16,17 +16,12 @@ namespace {
 
 // Whether the query can be answered without seeing the samples again.
 absl::Status CheckOnePass(const Query& query) {
-  if (query.range_of_data) {
+  if (query.range_of_data || query.range_of_row) {
+    const bool row = query.range_of_row;
     return InvalidField(
-        "BAD_BINNING", "spec.binning.even.range_of_data",
-        "Accumulate sees the samples once, which does not tell their range before; set "
-        "lower and upper");
-  }
-  if (query.range_of_row) {
-    return InvalidField(
-        "BAD_BINNING", "spec.binning.even.range_of_row",
-        "Accumulate sees the samples once, which does not tell the rows' ranges before; set "
-        "lower and upper");
+        "BAD_BINNING", absl::StrCat("spec.binning.even.range_of_", row ? "row" : "data"),
+        absl::StrCat("Accumulate sees the samples once, which does not tell ",
+                     row ? "the rows' ranges" : "their range", " before; set lower and upper"));
   }
   if (query.rows.has_value() && query.rows->kind != RowCut::Kind::kOne) {
     const char* const field =
