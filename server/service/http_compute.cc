@@ -42,7 +42,9 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
         form_(form),
         exchange_(std::move(exchange)),
         started_at_(service_.clock.Now()),
-        in_parts_(!exchange_->whole) {}
+        in_parts_(!exchange_->whole) {
+    caller = caller_info_.FairnessId();
+  }
   ~HttpCompute() override {
     if (!replied_ && !exchange_->replied) Report(absl::CancelledError("the client went away"));
   }
@@ -85,8 +87,6 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     payload_owner.reset();
     exchange_->Run([self] { self->Counted(); });
   }
-
-  void SetCaller() override { caller = caller_info_.FairnessId(); }
 
  private:
   void Counted() {

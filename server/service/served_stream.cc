@@ -35,7 +35,7 @@ void ServedStream::OnHeaders() {
   absl::Status identified = caller_.Identify(context());
   fairness_id_ = caller_.FairnessId();
   memory().SetCaller(fairness_id_);
-  memory().SetPeer(caller_.PeerId());
+  memory().SetPeer(caller_.peer_id);
   LoopContext& shared = ContextOf(service_, loop());
   shared.streams.insert(this);
   if (!identified.ok()) return Refuse(std::move(identified));
