@@ -22,7 +22,6 @@ struct Chunk final : StreamJob {
   bool snapshot = false;
   bool counted = false;        // or never will be, as `result` says
   std::vector<Tally> tallies;  // of its samples, once counted
-  TimeNs counted_at = 0;
 };
 
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
@@ -137,7 +136,6 @@ class AccumulateStream final : public ServedStream {
     if (status.ok()) chunk.tallies = TakeTallies(*query_, chunk);
     chunk.fragments = {};
     chunk.payload_owner.reset();
-    chunk.counted_at = service_.clock.Now();
   }
 
   void OnReturned(StreamJob& job) override {
@@ -148,19 +146,15 @@ class AccumulateStream final : public ServedStream {
 
   void Counted(Chunk& chunk) {
     chunk.counted = true;
-    TimeNs last = 0;
     while (!open_chunks_.empty() && open_chunks_.front()->counted) {
       Chunk& oldest = *open_chunks_.front();
       open_chunks_.pop_front();
-      last = std::max(last, oldest.counted_at);
       AddUp(oldest);
       oldest.ForgetCounts();
       oldest.tallies.clear();
       FreeJob(oldest);
     }
-    if (open_chunks_.empty() && state_.facts().open()) {
-      time_.Waits(std::max(last, replied_at_));
-    }
+    if (open_chunks_.empty() && state_.facts().open()) time_.Waits(service_.clock.Now());
   }
 
   void AddUp(Chunk& chunk) {
@@ -186,7 +180,6 @@ class AccumulateStream final : public ServedStream {
       return Fail(std::move(s));
     }
     const TimeNs folded = service_.clock.Now();
-    replied_at_ = folded;
     answer_.receipt.total_ns = time_.Busy(folded);
     if (state_.closed()) Answered(folded);
     grpc::ByteBuffer reply =
@@ -207,7 +200,6 @@ class AccumulateStream final : public ServedStream {
   // Waits for the quota. The state does not know of it: the read is still under way.
   std::shared_ptr<ReceivedMessage> waiting_;
   StreamTime time_;
-  TimeNs replied_at_ = 0;               // when the last reply was made
   std::optional<uint64_t> took_ns_;     // from the last message to the answer
   std::shared_ptr<const Query> query_;  // of the first message
   std::deque<Chunk*> open_chunks_;      // not yet added up, in order of arrival
