@@ -170,7 +170,7 @@ class AccumulateStream final : public ServedStream {
   // Replies with the total of all chunks that were added up. `bytes`: what is held for it.
   void Reply(bool final, uint64_t bytes = 0) {
     if (query_ == nullptr) {  // no message came: the default spec
-      auto query = MakeQueryCached({}, service_.limits().query);
+      auto query = MakeQueryCached({}, service_.limits.query);
       if (!query.ok()) return Refuse(query.status());
       query_ = *std::move(query);
     }

@@ -86,7 +86,7 @@ class ComputeCall final : public UnaryCall, public LoopJob {
     message_ = TakeMessage(received());
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
-        Method::kCompute, message_->fragments, service_.limits(),
+        Method::kCompute, message_->fragments, service_.limits,
         [this](uint64_t size) { return quota_.Take(caller_info_, size); }, message_->parsed,
         query_);
     bytes = message_->parsed.payload_bytes;

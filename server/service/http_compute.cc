@@ -123,7 +123,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
       message->parsed.spec = message->text;
       message->parsed.payload.assign(message->fragments.begin(), message->fragments.end());
       message->parsed.payload_bytes = message->body->bytes;
-      status = AdmitParsed(in_parts_ ? Method::kAccumulate : Method::kCompute, service_.limits(),
+      status = AdmitParsed(in_parts_ ? Method::kAccumulate : Method::kCompute, service_.limits,
                            charge, message->parsed, query_);
     } else {
       if (form_ == HttpForm::kConnectJson) {
@@ -135,7 +135,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
             {reinterpret_cast<const uint8_t*>(message->text.data()), message->text.size()}};
       }
       until = *DeadlineOf(request);
-      status = server::Admit(Method::kCompute, message->fragments, service_.limits(), charge,
+      status = server::Admit(Method::kCompute, message->fragments, service_.limits, charge,
                              message->parsed, query_);
     }
     if (!status.ok()) return status;

@@ -67,7 +67,7 @@ void ServedStream::CancelJobs() {
 absl::Status ServedStream::AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,
                                         std::shared_ptr<const Query>& query) {
   return Admit(
-      method_, message.fragments, service_.limits(),
+      method_, message.fragments, service_.limits,
       [&](uint64_t bytes) { return quota.Take(caller_, bytes); }, message.parsed, query);
 }
 
