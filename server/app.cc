@@ -264,6 +264,7 @@ class App {
     if (context_.authenticator != nullptr) NoteReload("tokens", context_.authenticator->Reload());
     if (TlsCertificates* certificates = grpc_->certificates()) {
       NoteReload("certificates", certificates->Reload());
+      for (const std::string& note : certificates->TakeNotes()) Log(LogLevel::kWarn, note);
       for (const auto& [file, seconds] : certificates->expiry()) {
         metrics_.SetCertificateExpiry(file, seconds);
       }

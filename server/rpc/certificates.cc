@@ -15,10 +15,13 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/base/read_file.h"
 
 namespace histogram::server {
@@ -107,6 +110,30 @@ absl::Status CheckPair(const TlsFiles& files, X509* certificate, EVP_PKEY* key) 
   return absl::OkStatus();
 }
 
+std::string DateOf(const ASN1_TIME* time) {
+  tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return "a date that is none";
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromTM(parts, absl::UTCTimeZone()),
+                          absl::UTCTimeZone());
+}
+
+std::vector<std::string> NotesOn(const std::string& file,
+                                 const std::vector<Owned<X509>>& certificates) {
+  std::vector<std::string> notes;
+  for (size_t i = 0; i < certificates.size(); ++i) {
+    const ASN1_TIME* begin = X509_get0_notBefore(certificates[i].get());
+    const ASN1_TIME* end = X509_get0_notAfter(certificates[i].get());
+    const std::string which = absl::StrCat(file, ": certificate ", i + 1);
+    if (X509_cmp_current_time(end) < 0) {
+      notes.push_back(absl::StrCat(which, " expired on ", DateOf(end), "; peers refuse it"));
+    } else if (X509_cmp_current_time(begin) > 0) {
+      notes.push_back(absl::StrCat(which, " is not valid before ", DateOf(begin),
+                                   "; peers refuse it until then"));
+    }
+  }
+  return notes;
+}
+
 std::string TextOf(const std::vector<Owned<X509>>& certificates, EVP_PKEY* key) {
   const Owned<BIO> bio(BIO_new(BIO_s_mem()));
   for (const auto& certificate : certificates) PEM_write_bio_X509(bio.get(), certificate.get());
@@ -168,11 +195,13 @@ absl::StatusOr<bool> TlsCertificates::Reload() {
   const auto key = ReadKey(files_.key);
   if (!key.ok()) return key.status();
   if (absl::Status s = CheckPair(files_, chain->front().get(), key->get()); !s.ok()) return s;
+  std::vector<Owned<X509>> authorities;
   std::string client_ca;
   if (!files_.client_ca.empty()) {
-    const auto authorities = ReadCertificates(files_.client_ca, expiry);
-    if (!authorities.ok()) return authorities.status();
-    client_ca = TextOf(*authorities, nullptr);
+    auto read = ReadCertificates(files_.client_ca, expiry);
+    if (!read.ok()) return read.status();
+    authorities = *std::move(read);
+    client_ca = TextOf(authorities, nullptr);
   }
   // Nothing changes before all is checked.
   const absl::StatusOr<bool> new_identity = identity_.Set(TextOf(*chain, key->get()));
@@ -180,6 +209,10 @@ absl::StatusOr<bool> TlsCertificates::Reload() {
   const absl::StatusOr<bool> new_client_ca = client_ca_.Set(client_ca);
   if (!new_client_ca.ok()) return new_client_ca;
   expiry_ = std::move(expiry);
+  if (*new_identity || *new_client_ca) {
+    notes_ = NotesOn(files_.certificate, *chain);
+    absl::c_move(NotesOn(files_.client_ca, authorities), std::back_inserter(notes_));
+  }
   return *new_identity || *new_client_ca;
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,10 @@ class TlsCertificates {
   // When the first certificate in force of each file expires, in seconds since 1970.
   const std::map<std::string, int64_t>& expiry() const { return expiry_; }
 
+  // A sentence for each certificate in force that has expired or is not yet valid, once after Load
+  // and after each Reload that returned true.
+  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
+
   std::shared_ptr<grpc::ServerCredentials> MakeCredentials() const;
 
  private:
@@ -65,6 +70,7 @@ class TlsCertificates {
   MemoryFile identity_;  // chain and key in one file, so that both change at once
   MemoryFile client_ca_;
   std::map<std::string, int64_t> expiry_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace histogram::server

@@ -551,8 +551,9 @@ def test_uploads_over_a_quota_wait(run, start_server, tmp_path):
         assert [entry["samples"] for entry in document["histograms"]] == [f.stat().st_size for f in inputs]
 
 
-@pytest.mark.parametrize("fault", ("has expired, on ", "is not valid before Jan  1 00:00:00 2100"))
-def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault):
+@pytest.mark.parametrize(("fault", "logged"), (
+    ("has expired, on ", "expired on 20"), ("is not valid before Jan  1 00:00:00 2100", "is not valid before 2100-01-01")))
+def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault, logged):
     authority(tmp_path, "ca")
     if "expired" in fault:
         certificate(tmp_path, "old", "ca", days="-1")
@@ -562,6 +563,7 @@ def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault):
     error = run("--tls", "--tls-ca", tmp_path / "ca.pem", "--tls-server-name", "localhost", "health",
                 address=server.address, status=1).stderr
     assert b"the certificate of the server at" in error and f" {fault}".encode() in error
+    assert f"old.pem: certificate 1 {logged}" in server.stderr()
 
 
 THREADS = "0 more threads of the 6 that it needs: raise the limit of processes"

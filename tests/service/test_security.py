@@ -7,7 +7,7 @@ import pytest
 
 from harness import oracle
 from harness.api import CHANNEL_OPTIONS, bearer, open_channel, pb, pb_grpc
-from harness.certificates import authority, certificate
+from harness.certificates import authority, certificate, future_certificate
 from harness.server import clean_environment
 from harness.specs import random_bytes
 from harness.waiting import wait_until
@@ -25,6 +25,7 @@ def pki(tmp_path_factory):
     certificate(folder, "client", "ca")
     certificate(folder, "stranger", "other")
     certificate(folder, "expired", "ca", days="-1")
+    future_certificate(folder, "early", "ca")
     return folder
 
 
@@ -62,6 +63,9 @@ def test_tls_answers_those_who_trust_the_right_authority(start_server, pki):
             compute(pb_grpc.HistogramServiceStub(open_channel(server.address)))
         assert error.value.code() == grpc.StatusCode.UNAVAILABLE
         assert "histsvc_certificate_expiry_timestamp_seconds" in server.metrics().text
+
+
+DATE_FAULTS = (("expired", "certificate 1 expired on 20"), ("early", "certificate 1 is not valid before 2100-01-01"))
 
 
 def test_mutual_tls_wants_a_certificate_of_the_right_authority(start_server, pki):
@@ -103,6 +107,20 @@ def answers_as(server, pki, host):
         return False
     finally:
         channel.close()
+
+
+def test_a_renewed_certificate_out_of_date_is_named(start_server, pki, tmp_path):
+    live = tmp_path / "live.pem", tmp_path / "live.key"
+    def serve_with(name):
+        for file in live[::-1]:
+            file.write_bytes((pki / f"{name}{file.suffix}").read_bytes())
+
+    serve_with("server")
+    with start_server("--tls-cert", live[0], "--tls-key", live[1]) as server:
+        for name, fault in DATE_FAULTS:
+            assert fault not in server.stderr()
+            serve_with(name)
+            wait_until(lambda fault=fault: f"live.pem: {fault}" in server.stderr(), 60, fault)
 
 
 def one_that_is_wrong(kind, good):
