@@ -1,8 +1,11 @@
 #include "server/service/grpc_server.h"
 
 #include <grpc/compression.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
 #include <histogram/usable_cores.h>
 #include <pthread.h>
@@ -33,6 +36,8 @@ namespace {
 
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
 constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
+// Reflection is gRPC's synchronous service: it has a thread for each open stream.
+constexpr int kReflectionThreadsMax = 16;
 // Clients that ping faster are disconnected. gRPC for Go and Java does not; that for C++ and Python
 // does where it is told to.
 constexpr int kPingIntervalMsMin = 10000;
@@ -56,6 +61,18 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
 constexpr int kQuietLooks = 15;
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
+
+// Linking the reflection library is enough to switch reflection on; this takes it out again.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->erase(
+        std::remove_if(plugins->begin(), plugins->end(),
+                       [](const auto& p) { return p->name() == "proto_server_reflection"; }),
+        plugins->end());
+  }
+};
 
 // The error of an address that gRPC cannot bind.
 absl::Status CannotListen(const std::string& text, absl::string_view why) {
@@ -126,6 +143,7 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
   // Above the call guard's limit: where gRPC's own is reached, it ends calls by chance.
   quota.Resize(config.receive_bytes_max +
                std::min(config.receive_bytes_max / 2, kReceiveBytesOverLimit));
+  quota.SetMaxThreads(kReflectionThreadsMax);
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max));
@@ -161,7 +179,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     server->certificates_ = *std::move(certificates);
   }
   grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
+  // Reflection has no place for a token: under authentication it is off.
+  const bool reflection = context.authenticator == nullptr;
+  if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   ApplyTransportSettings(config, builder);
   for (const MethodEntry& method : kMethods) context.methods.AddRawMethod(method.path);
   builder.RegisterService(&context.methods);

@@ -1,4 +1,4 @@
-// The gRPC server: listeners, limits, health, and the drain.
+// The gRPC server: listeners, limits, health, reflection, and the drain.
 #ifndef HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 #define HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 

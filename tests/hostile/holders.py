@@ -74,6 +74,13 @@ def health_watch_names(attack):
         channel.close()
 
 
+def reflection_streams(attack):
+    """gRPC serves reflection with a thread for each open stream."""
+    path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    first = HELLO + b"".join(frame(HEADERS, END_HEADERS, s, request_block(path)) for s in range(1, 201, 2))
+    attack.hold(attack.open_many(8, first))
+
+
 def idle_connections(attack):
     attack.hold(attack.open_many(10_000, HELLO))
 
@@ -128,4 +135,4 @@ def health_watches(attack):
 
 HOLDERS = (
     descriptors_run_out, idle_connections, connect_and_close_storm, half_tls_handshakes, half_sent_messages,
-    half_sent_large_messages, replies_never_read, health_watch_names, health_watches)
+    half_sent_large_messages, replies_never_read, health_watch_names, health_watches, reflection_streams)

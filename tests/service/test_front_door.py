@@ -4,9 +4,13 @@ import contextlib
 import os
 import resource
 import subprocess
+import threading
 
+import grpc
 import pytest
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from harness.api import Client
 from harness.http2 import connect
 from harness.server import clean_environment
 from harness.waiting import wait_until
@@ -69,3 +73,27 @@ def test_too_few_threads_or_descriptors_are_a_sentence_and_no_abort(server_bin, 
                             capture_output=True, text=True, timeout=60)
     assert result.returncode == 1, (result.returncode, result.stderr)
     assert "cannot start" in result.stderr and what in result.stderr
+
+
+def test_reflection_has_few_threads(start_server):
+    """Each of its streams has one; a client may open as many as it likes."""
+    server = start_server()
+    threads = lambda: len(os.listdir(f"/proc/{server.pid}/task"))  # noqa: E731
+    before, over = threads(), threading.Event()
+
+    def requests():
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        over.wait(60)
+
+    with Client(server.address) as client:
+        stub = reflection_pb2_grpc.ServerReflectionStub(client.channel)
+        calls = [stub.ServerReflectionInfo(requests(), timeout=60) for _ in range(60)]
+        answered = 0
+        for call in calls[:40]:
+            with contextlib.suppress(grpc.RpcError):  # refused: there is no thread for it
+                answered += next(call).HasField("list_services_response")
+        assert answered
+        assert threads() - before <= 20
+        over.set()
+        for call in calls:
+            call.cancel()

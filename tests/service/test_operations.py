@@ -1,4 +1,4 @@
-"""What operators see: health, listeners, metrics, and the process around them."""
+"""What operators see: health, reflection, listeners, metrics, and the process around them."""
 
 import contextlib
 import os
@@ -10,10 +10,12 @@ import time
 
 import grpc
 import pytest
+from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from harness import oracle, specs
-from harness.api import SERVICE, Client, pb
+from harness.api import PROTO_FILE, SERVICE, Client, pb
 from harness.server import Server, clean_environment, free_port
 from harness.specs import random_bytes
 from harness.waiting import wait_until
@@ -48,6 +50,41 @@ def test_health_tells_all_watchers_of_a_name(client):
     assert [next(watch).status for watch in watches] == [SERVING] * len(watches)
     for watch in watches:
         watch.cancel()
+
+
+# -------------------------------------------------------------------------------------- reflection
+def reflect(channel, **request):
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    requests = iter([reflection_pb2.ServerReflectionRequest(**request)])
+    [reply] = stub.ServerReflectionInfo(requests, timeout=60)
+    return reply
+
+
+def test_reflection_lists_and_resolves(client):
+    reply = reflect(client.channel, list_services="")
+    names = {service.name for service in reply.list_services_response.service}
+    assert {SERVICE, "grpc.health.v1.Health"} <= names
+    reply = reflect(client.channel, file_containing_symbol=SERVICE)
+    files = [descriptor_pb2.FileDescriptorProto.FromString(encoded)
+             for encoded in reply.file_descriptor_response.file_descriptor_proto]
+    [file] = [file for file in files if file.package == "histogram.v1"]
+    assert file.name == PROTO_FILE
+    [service] = file.service
+    assert [method.name for method in service.method] == [
+        "Compute", "ComputeMany", "Accumulate", "Describe"]
+    # The same contract as the one in the repository.
+    own = descriptor_pb2.FileDescriptorProto()
+    pb.DESCRIPTOR.CopyToProto(own)
+    for message in (file, own):
+        message.ClearField("source_code_info")
+    assert file == own
+
+
+def test_no_reflection_under_authentication(start_server, token_file):
+    server = start_server("--token-file", token_file("alice " + "t" * 32))
+    with Client(server.address) as client, pytest.raises(grpc.RpcError) as caught:
+        reflect(client.channel, list_services="")
+    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_health_names_are_short(client):
