@@ -1,8 +1,8 @@
 // A backend that does nothing until the test says so: batches are held until the test completes or
 // fails them, or lets them hang. Checks the contract of Backend from the backend's side.
 //
-// Thread-safe. Counts with the plain loops of tests/kernels/reference.h, reading the fragments only
-// when it completes, so that AddressSanitizer sees payloads that were freed too early.
+// Thread-safe. Counts with the plain loops of kernels/reference.h, reading the fragments only when
+// it completes, so that AddressSanitizer sees payloads that were freed too early.
 #ifndef HISTOGRAM_TESTS_BATCHING_PUPPET_BACKEND_H_
 #define HISTOGRAM_TESTS_BATCHING_PUPPET_BACKEND_H_
 
@@ -21,8 +21,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/mutex.h"
+#include "kernels/reference.h"
 #include "server/base/clock.h"
-#include "tests/kernels/reference.h"
 
 namespace histogram::server {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "kernels/mutex.h"
+#include "kernels/reference.h"
 #include "server/batching/job.h"
 #include "tests/base/no_observer.h"
-#include "tests/kernels/reference.h"
 
 namespace histogram::server {
 

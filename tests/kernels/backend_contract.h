@@ -31,8 +31,8 @@
 #include "kernels/error.h"
 #include "kernels/mutex.h"
 #include "kernels/payload.h"
+#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
-#include "tests/kernels/reference.h"
 #include "tests/kernels/typed_samples.h"
 
 namespace histogram::testing {

@@ -18,9 +18,9 @@
 
 #include "kernels/payload.h"
 #include "kernels/phases.h"
+#include "kernels/reference.h"
 #include "kernels/rows.h"
 #include "tests/kernels/backend_contract.h"
-#include "tests/kernels/reference.h"
 #include "tests/kernels/typed_samples.h"
 
 namespace histogram::testing {

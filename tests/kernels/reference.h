@@ -1,21 +1,13 @@
-// The simplest counts, with which tests and benchmarks compare every kernel and backend.
+// The simplest count of bytes, with which tests and benchmarks compare every kernel and backend.
 #ifndef HISTOGRAM_TESTS_KERNELS_REFERENCE_H_
 #define HISTOGRAM_TESTS_KERNELS_REFERENCE_H_
 
 #include <histogram/binning.h>
-#include <histogram/plan.h>
-#include <histogram/sample_type.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <vector>
 
 #include "absl/types/span.h"
-#include "kernels/plan_data.h"
-#include "kernels/sample.h"
 #include "kernels/workload.h"
 
 namespace histogram {
@@ -45,49 +37,6 @@ inline Histogram ReferenceHistogram(absl::Span<const uint8_t> payload, const Bin
     }
   }
   return histogram;
-}
-
-// The counts of typed samples, by comparison with the edges alone: the bins, then the samples
-// below, above and NaN. REQUIRES: the binning has edges; the fragments together hold whole samples.
-inline std::vector<uint64_t> ReferenceSlots(absl::Span<const Fragment> fragments,
-                                            const Binning& binning, SampleType type) {
-  // A long double holds each value of each type exactly: its mantissa has 64 bits or more.
-  static_assert(std::numeric_limits<long double>::digits >= 64);
-  const std::vector<double> edges = binning.ComputeEdges();
-  const size_t bins = edges.size() - 1;
-  std::vector<uint64_t> slots(internal::SlotCount(static_cast<uint32_t>(bins)));
-  const auto slot_of = [&](long double x) {
-    if (std::isnan(x)) return bins + internal::kNanSlot;
-    if (x < edges.front()) return bins + internal::kBelowSlot;
-    if (x > edges.back()) return bins + internal::kAboveSlot;
-    const auto above = std::upper_bound(edges.begin(), edges.end(), x);
-    return std::min(static_cast<size_t>(above - edges.begin()), bins) - 1;
-  };
-  internal::VisitSample(type, [&]<typename S>(S) {
-    std::byte sample[sizeof(typename S::Bits)];
-    size_t filled = 0;
-    for (const Fragment& fragment : fragments) {
-      for (const uint8_t byte : fragment) {
-        sample[filled++] = std::byte{byte};
-        if (filled < sizeof(sample)) continue;
-        filled = 0;
-        const auto bits = internal::LoadBits<typename S::Bits>(sample);
-        ++slots[slot_of(static_cast<long double>(S::Widen(bits)))];
-      }
-    }
-  });
-  return slots;
-}
-
-// The plan's counters of a payload, by plain loops. REQUIRES: the fragments hold whole samples.
-inline std::vector<uint64_t> ReferenceCounters(absl::Span<const Fragment> fragments,
-                                               const Plan& plan) {
-  if (!plan.counts_values()) return ReferenceSlots(fragments, plan.binning(), plan.type());
-  std::vector<uint64_t> counters(kByteValues);
-  for (const Fragment& fragment : fragments) {
-    for (const uint8_t value : fragment) ++counters[value];
-  }
-  return counters;
 }
 
 }  // namespace histogram

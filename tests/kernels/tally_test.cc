@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "tests/kernels/reference.h"
+#include "kernels/reference.h"
 
 namespace histogram {
 namespace {

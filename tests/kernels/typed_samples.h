@@ -20,8 +20,8 @@
 #include "gtest/gtest.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
+#include "kernels/reference.h"
 #include "kernels/sample.h"
-#include "tests/kernels/reference.h"
 
 namespace histogram::testing {
 

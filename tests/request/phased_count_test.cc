@@ -10,9 +10,9 @@
 #include "gtest/gtest.h"
 #include "kernels/error.h"
 #include "kernels/payload.h"
+#include "kernels/reference.h"
 #include "server/request/query.h"
 #include "server/request/total.h"
-#include "tests/kernels/reference.h"
 
 namespace histogram::server {
 namespace {
