@@ -204,18 +204,18 @@ def refused(caller, spec_of):
 def run_typed(check, server_of, messages, describe):
     """Everything; `check` collects the outcomes, `server_of` starts a server with flags, `describe` asks one."""
     with check.test("service: typed samples on cuda:0"):
-        with server_of("--backend", "cuda", "--require-backend", "cuda") as server:
+        with server_of("--backend", "cuda", "--require-backend", "cuda", "--verify-fraction", "0.1") as server:
             used = call_all(messages, server.port, {"cuda:0"})
             assert ("cuda:0", "typed_table") in used, used
             assert re.search(r"histsvc_integrity_failures_total 0", server.metrics()), "wrong counts were held back"
         assert server.exit_code == 0, f"exit code {server.exit_code}: {server.output()}"
     with check.test("service: large typed payloads on all lanes of cuda:0"):
-        with server_of("--backend", "cuda") as server:
+        with server_of("--backend", "cuda", "--verify-fraction", "0.1") as server:
             with concurrent.futures.ThreadPoolExecutor(6) as executor:
                 for done in [executor.submit(large_ones, messages, server.port, seed) for seed in range(6)]:
                     done.result()
     with check.test("service: rows and ranges of the data on cuda:0"):
-        with server_of("--backend", "cuda") as server:
+        with server_of("--backend", "cuda", "--verify-fraction", "0.1") as server:
             caller = TypedCaller(messages, server.port, 1)
             for kind in TYPES:
                 # The last is more than a lane holds at once.

@@ -28,6 +28,7 @@ struct TransportConfig {
   uint32_t bin_count_max = 65536;
   uint64_t receive_bytes_max = uint64_t{1} << 30;  // for received messages, over all connections
   uint32_t streams_max = 128;                      // concurrent calls of one connection
+  double verify_fraction = 0;                      // of requests recounted by plain loops
   uint32_t receive_threads = 0;        // each with connections of its own; 0: one a usable core
   uint64_t drain_delay_us = 3000000;   // NOT_SERVING, still accepting
   uint64_t drain_us_max = 30000000;    // then everything that is left is cancelled

@@ -99,6 +99,13 @@ absl::Status Read(const Setting& setting, const std::string& text, Whole& to) {
   return value.status();
 }
 
+absl::Status Read(const Setting& setting, const std::string& text, double& to) {
+  const absl::StatusOr<double> value = ParseNumber(text);
+  if (value.ok() && (*value < 0 || *value > 1)) return OutOfLimits(setting, text);
+  to = value.value_or(to);
+  return value.status();
+}
+
 absl::Status Read(const Setting& setting, const std::string& text, std::string& to) {
   const bool off = setting.as == ReadAs::kAddress && text == "off";
   if (setting.as == ReadAs::kAddress && !off && !text.empty()) {
@@ -238,6 +245,8 @@ std::string TextOf(const Setting& setting, const Config& config) {
         } else if constexpr (std::is_same_v<T, uint8_t>) {
           const std::vector<std::string> choices = absl::StrSplit(setting.choices, ", ");
           return *from < choices.size() ? choices[*from] : "";
+        } else if constexpr (std::is_same_v<T, double>) {
+          return NumberText(*from);
         } else if constexpr (std::is_same_v<T, std::string>) {
           return setting.as == ReadAs::kAddress && from->empty() ? "off" : *from;
         } else if constexpr (std::is_integral_v<T>) {
@@ -271,6 +280,7 @@ absl::string_view PlaceholderOf(const Setting& setting) {
   if (setting.as == ReadAs::kBytes) return "BYTES";
   if (setting.as == ReadAs::kDuration) return "TIME";
   if (setting.as == ReadAs::kAddress || IsList(setting)) return "ADDRESS";
+  if (Is<double>(setting)) return "FRACTION";
   if (IsWhole(setting)) return "N";
   return IsSwitch(setting) ? "" : "NAME";
 }
@@ -278,6 +288,7 @@ absl::string_view PlaceholderOf(const Setting& setting) {
 std::string LimitsOf(const Setting& setting) {
   if (!setting.choices.empty()) return absl::StrCat("one of ", setting.choices);
   if (setting.as == ReadAs::kAddress) return "HOST:PORT or off";
+  if (Is<double>(setting)) return "0 to 1";
   if (!IsWhole(setting)) return "";
   const auto& [min, max, or_zero] = setting.limits;
   return absl::StrCat(or_zero ? "0 or " : "", FormatWhole(setting.as, min), " to ",

@@ -38,9 +38,10 @@ enum class Listed : uint8_t {
 //   bool*         a switch, --name and --no-name
 //   uint8_t*      the place of its word in `choices`
 //   uint32_t*     a whole number, as uint64_t*
+//   double*       a fraction, 0 to 1
 //   vector*       HOST:PORT, [V6]:PORT or unix:PATH, separated by commas; its flag can be repeated
-using Member =
-    std::variant<bool*, uint8_t*, uint32_t*, uint64_t*, std::string*, std::vector<std::string>*>;
+using Member = std::variant<bool*, uint8_t*, uint32_t*, uint64_t*, double*, std::string*,
+                            std::vector<std::string>*>;
 
 // Both inclusive. With `or_zero` 0 is allowed below `min`: it switches the thing off.
 struct Range {

@@ -155,6 +155,10 @@ constexpr Setting kSettings[] = {
      .member = [](Config& c) -> Member { return Choice(c.on_device_loss); },
      .help = "when a GPU is lost: degrade goes on with what is left, exit ends the process after "
              "a drain; exit where a supervisor starts it anew"},
+    {.name = "verify-fraction", .listed = kHelpAll,
+     .member = [](Config& c) -> Member { return &c.transport.verify_fraction; },
+     .help = "share of the requests that are recounted by plain loops before they are "
+             "answered; 1 while you doubt a machine or a build"},
     {.name = "force-kernel", .listed = kUnlisted,
      .member = [](Config& c) -> Member { return &c.backend.force_kernel; },
      .help = "count with this kernel only, whatever is fastest"},

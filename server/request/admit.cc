@@ -204,12 +204,24 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
   job.payload_owner = std::move(owner);
 }
 
-absl::Status FinishAnswer(Clock& clock, Observer& observer, const Query& query, const Job& job,
-                          Answer& answer, TimeNs& finished_at) {
+absl::Status Recount(Verifier& verifier, Observer& observer, const Job& job) {
+  absl::Status status;
+  if (job.phases == nullptr) {
+    status = verifier.Check(job);
+  } else if (verifier.Picks()) {
+    status = static_cast<const PhasedCount&>(*job.phases).Recount(job.fragments);
+  }
+  if (!status.ok()) observer.IntegrityFailure();
+  return status;
+}
+
+absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
+                          const Job& job, Answer& answer, TimeNs& finished_at) {
   const TimeNs begin = clock.Now();
-  const absl::Status status = MakeJobsAnswer(query, job, answer);
+  absl::Status status = MakeJobsAnswer(query, job, answer);
   // Any other is a refusal: the payload does not have the range that it is to give.
   if (absl::IsInternal(status)) observer.IntegrityFailure();
+  if (status.ok()) status = Recount(verifier, observer, job);
   if (!status.ok()) return status;
   answer.receipt.batch = job.report;
   answer.receipt.queue_ns = job.queue_ns;

@@ -43,10 +43,14 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
              const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job,
              bool adds_up = false);
 
-// Makes the checked answer of a counted job: folds, and checks the sum. The answer may point at the
-// job's counts. Sets `finished_at` if it returns OK. Thread-safe.
-absl::Status FinishAnswer(Clock& clock, Observer& observer, const Query& query, const Job& job,
-                          Answer& answer, TimeNs& finished_at);
+// Recounts the job if the verifier picks it. INTERNAL (reason COUNT_MISMATCH) if the counts differ,
+// which the observer is told. Thread-safe.
+absl::Status Recount(Verifier& verifier, Observer& observer, const Job& job);
+
+// Makes the checked answer of a counted job: folds, checks the sum, and recounts picked jobs. The
+// answer may point at the job's counts. Sets `finished_at` if it returns OK. Thread-safe.
+absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
+                          const Job& job, Answer& answer, TimeNs& finished_at);
 
 }  // namespace histogram::server
 

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "kernels/payload.h"
+#include "kernels/reference.h"
 
 namespace histogram::server {
 
@@ -76,6 +78,30 @@ void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples
   Begin(query, &rows, answer);
   answer.histogram = {};
   answer.histogram.samples = samples;
+}
+
+bool Verifier::Picks() {
+  if (fraction_ == 0) return false;
+  // Spreads sequence numbers over all 64-bit numbers (Weyl sequence of the golden ratio), so that
+  // every run of 1/fraction payloads holds about one that is picked.
+  const uint64_t spread =
+      (sequence_.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9E3779B97F4A7C15u;
+  return static_cast<double>(spread) <= fraction_ * 0x1p64;
+}
+
+absl::Status Verifier::Check(const Job& job) {
+  if (!Picks()) return absl::OkStatus();
+  // Plain loops: they share no code with any kernel that a lane runs.
+  const std::vector<uint64_t> recount = ReferenceCounters(job.fragments, job.plan);
+  for (size_t i = 0; i < recount.size(); ++i) {
+    if (recount[i] == job.counters[i]) continue;
+    return MakeError(
+        absl::StatusCode::kInternal,
+        absl::StrCat("counter ", i, " is ", job.counters[i], ", a second kernel counted ",
+                     recount[i], "; the answer is withheld"),
+        {.reason = "COUNT_MISMATCH", .limit = recount[i]});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace histogram::server

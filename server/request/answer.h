@@ -8,6 +8,7 @@
 #include <histogram/binning.h>
 #include <histogram/statistics.h>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -71,6 +72,22 @@ inline constexpr StatisticField kStatisticFields[] = {
     {Wanted::kMode, &Statistics::mode},
     {Wanted::kEntropy, &Statistics::entropy_bits},
     {Wanted::kOtsu, &Statistics::otsu_threshold}};
+
+// Recounts a fraction of the payloads by other code, to detect wrong counts. Thread-safe.
+class Verifier {
+ public:
+  // REQUIRES: 0 <= fraction <= 1.
+  explicit Verifier(double fraction) : fraction_(fraction) {}
+  // Whether the next payload is to be recounted.
+  bool Picks();
+  // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
+  // REQUIRES: job.phases is null.
+  absl::Status Check(const Job& job);
+
+ private:
+  const double fraction_;
+  std::atomic<uint64_t> sequence_{0};
+};
 
 }  // namespace histogram::server
 

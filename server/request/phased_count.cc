@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/payload.h"
+#include "kernels/reference.h"
 #include "kernels/sample.h"
 #include "server/request/codec.h"
 
@@ -105,14 +107,18 @@ std::optional<Plan> PhasedCount::PlanOver(uint64_t row, const std::optional<Exte
   }
   const absl::StatusOr<Binning> binning = BinsOverExtent(*query_, extent);
   if (binning.ok()) {
-    const SampleType type = query_->sample_type;
-    plan_ = *Plan::MakeFor(*binning, type, samples.size() / SampleBytes(type));
+    plan_ = PlanOfRow(*binning, samples);
     return plan_;
   }
   const absl::Status& failed = binning.status();
   status_ = MakeError(failed.code(), absl::StrCat("row ", row, ": ", failed.message()),
                       GetErrorDetail(failed));
   return std::nullopt;
+}
+
+Plan PhasedCount::PlanOfRow(const Binning& binning, std::span<const std::byte> samples) const {
+  const SampleType type = query_->sample_type;
+  return *Plan::MakeFor(binning, type, samples.size() / SampleBytes(type));
 }
 
 void PhasedCount::Counted(uint64_t row, std::span<const uint64_t> counters,
@@ -140,6 +146,53 @@ absl::Status PhasedCount::SetRange(std::span<const Fragment> payload) {
   query_ = WithBins(*query_, *binning);
   if (query_->plan->Pays(bytes / SampleBytes(query_->sample_type))) query_->plan->Get();
   return absl::OkStatus();
+}
+
+absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
+  const auto mismatch = [](uint64_t row) {
+    return MakeError(absl::StatusCode::kInternal,
+                     absl::StrCat("row ", row, " was counted differently by a second kernel; the ",
+                                  "answer is withheld"),
+                     {.reason = "COUNT_MISMATCH"});
+  };
+  if (!query_->rows.has_value()) {
+    return ReferenceCounters(payload, *plan_) == counters_ ? absl::OkStatus() : mismatch(0);
+  }
+  std::string storage;
+  absl::Status status;
+  ForEachRow(*query_->rows, InOnePiece(payload, storage), SampleBytes(query_->sample_type),
+             [&](uint64_t row, std::span<const std::byte> samples) {
+               Plan plan = plan_.value_or(Plan());
+               if (query_->range_of_row) {
+                 const auto binning = BinsOver(*query_, rows_.lower[row], rows_.upper[row]);
+                 plan = PlanOfRow(*binning, samples);
+               }
+               const Fragment fragment = FragmentOf(samples);
+               const std::vector<uint64_t> counters = ReferenceCounters({&fragment, 1}, plan);
+               const bool same = adds_up_ ? std::ranges::equal(counters, channels_[row].counters())
+                                          : SameAnswers(plan, counters, samples, row);
+               if (!same) status = mismatch(row);
+             });
+  return status;
+}
+
+// Counts may have been left out; statistics tell of them then.
+bool PhasedCount::SameAnswers(const Plan& plan, absl::Span<const uint64_t> counters,
+                              std::span<const std::byte> samples, uint64_t row) const {
+  RowColumns one;
+  if (!one.Append(*query_, plan, counters, samples.size() / SampleBytes(query_->sample_type),
+                  StatisticsOfRow(*query_, plan, counters, samples))
+           .ok()) {
+    return false;
+  }
+  const auto same = [&](const auto& column, const auto& all) {
+    const size_t bytes = column.size() * sizeof(column[0]);  // NaN equals itself
+    return bytes == 0 || std::memcmp(column.data(), all.data() + row * column.size(), bytes) == 0;
+  };
+  bool all_same = true;
+  for (const auto column : RowColumns::kWhole) all_same &= same(one.*column, rows_.*column);
+  for (const auto column : RowColumns::kReal) all_same &= same(one.*column, rows_.*column);
+  return all_same;
 }
 
 }  // namespace histogram::server

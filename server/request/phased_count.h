@@ -53,6 +53,8 @@ class PhasedCount final : public Phases {
   // Moves the counts out: those of a channel each, or the counters.
   std::vector<Tally> TakeChannels() { return std::move(channels_); }
   std::vector<uint64_t> TakeCounters() { return std::move(counters_); }
+  // Recounts by plain loops: INTERNAL (reason COUNT_MISMATCH) if the counts differ.
+  absl::Status Recount(absl::Span<const Fragment> payload) const;
 
  private:
   enum class Step : uint8_t { kBegin, kRange, kCount, kDone };
@@ -60,6 +62,10 @@ class PhasedCount final : public Phases {
   // The phase that counts.
   Phase Count();
   absl::Status SetRange(std::span<const Fragment> payload);
+  Plan PlanOfRow(const Binning& binning, std::span<const std::byte> samples) const;
+  // Whether the answers of a row equal those of these counters.
+  bool SameAnswers(const Plan& plan, absl::Span<const uint64_t> counters,
+                   std::span<const std::byte> samples, uint64_t row) const;
 
   const std::shared_ptr<const Query> asked_;
   std::shared_ptr<const Query> query_;

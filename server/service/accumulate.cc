@@ -129,11 +129,12 @@ class AccumulateStream final : public ServedStream {
     return chunk;
   }
 
-  // Lets go of the chunk's payload.
+  // Recounts a chunk that was picked for it, and lets go of its payload.
   void OnCounted(StreamJob& job, const absl::Status& status) override {
     auto& chunk = static_cast<Chunk&>(job);
     chunk.result = status;
-    if (status.ok()) chunk.tallies = TakeTallies(*query_, chunk);
+    if (status.ok()) chunk.result = Recount(service_.verifier, service_.observer, chunk);
+    if (chunk.result.ok()) chunk.tallies = TakeTallies(*query_, chunk);
     chunk.fragments = {};
     chunk.payload_owner.reset();
   }

@@ -97,8 +97,8 @@ class ComputeCall final : public UnaryCall, public LoopJob {
 
   absl::Status MakeReply() {
     Answer answer;
-    if (absl::Status bad =
-            FinishAnswer(service_.clock, service_.observer, *query_, *this, answer, reply_at_);
+    if (absl::Status bad = FinishAnswer(service_.verifier, service_.clock, service_.observer,
+                                        *query_, *this, answer, reply_at_);
         !bad.ok()) {
       return bad;
     }

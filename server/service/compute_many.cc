@@ -137,7 +137,8 @@ class ComputeManyStream final : public ServedStream {
     absl::Status result = status;
     TimeNs now = 0;
     if (result.ok()) {
-      result = FinishAnswer(service_.clock, service_.observer, *item.query, item, item.answer, now);
+      result = FinishAnswer(service_.verifier, service_.clock, service_.observer, *item.query, item,
+                            item.answer, now);
     }
     if (!result.ok()) now = service_.clock.Now();
     const auto duration_ns = static_cast<uint64_t>(now - item.started_at);

@@ -159,6 +159,7 @@ std::string Describe(const std::string& version, const std::vector<Backend*>& ba
     return backend->info().phases.row_bins > 0;
   });
   if (rows) out.add_features("rows");
+  if (transport.verify_fraction > 0) out.add_features("verify");
   if (transport.token_file.empty()) out.add_features("reflection");
   if (!transport.tls_cert.empty()) out.add_features("tls");
   if (!transport.token_file.empty()) out.add_features("tokens");

@@ -81,7 +81,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     const auto self = std::move(self_);
     quota_.Accept(caller_info_);
     if (!in_parts_) return Reply(status.ok() ? MakeAnswer() : status);
-    part_ = status;
+    part_ = status.ok() ? Recount(service_.verifier, service_.observer, *this) : status;
     if (part_.ok()) tallies_ = TakeTallies(*query_, *this);
     fragments = {};
     payload_owner.reset();
@@ -170,9 +170,10 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
   absl::StatusOr<std::string> MakeAnswer() {
     Answer answer;
     TimeNs finished_at = 0;
-    const absl::Status status = in_parts_ ? total_.Finish(*query_, answer)
-                                          : FinishAnswer(service_.clock, service_.observer, *query_,
-                                                         *this, answer, finished_at);
+    const absl::Status status =
+        in_parts_ ? total_.Finish(*query_, answer)
+                  : FinishAnswer(service_.verifier, service_.clock, service_.observer, *query_,
+                                 *this, answer, finished_at);
     if (in_parts_ && !status.ok()) service_.observer.IntegrityFailure();
     if (!status.ok()) return status;
     answer.receipt.total_ns = static_cast<uint64_t>(service_.clock.Now() - started_at_);

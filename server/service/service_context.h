@@ -115,6 +115,7 @@ struct ServiceContext {
   const AdmissionLimits limits{config.payload_bytes_max,
                                {config.bin_count_max, batcher.counters_max(),
                                 batcher.phase_limits(), batcher.counts_directly()}};
+  Verifier verifier{config.verify_fraction};
   MemoryLedger memory{config.receive_bytes_max, receive_memory};
   CallGuard guard{memory, clock};
   // The calls that are not over, and of these the streams. The thread of a call's loop adds the

@@ -97,7 +97,7 @@ TEST(ParseConfig, TheFileMayBeNamedByTheEnvironment) {
 TEST(ParseConfig, ReadsEveryKindOfValue) {
   const auto parsed = Parse(Words(
       "--listen=127.0.0.1:0 --listen [::1]:7 --queue-bytes-max 128MiB --batch-delay-max=1.5ms "
-      "--drain-delay 0 --core-dumps --backend cuda --require-backend=cuda "
+      "--drain-delay 0 --core-dumps --verify-fraction=0.5 --backend cuda --require-backend=cuda "
       "--on-device-loss exit --log-format json --force-kernel scalar --metrics-listen= --no-tune "
       "--lanes 8"));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -107,6 +107,7 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.batching.batch_delay_us_max, 1500u);
   EXPECT_EQ(config.transport.drain_delay_us, 0u);
   EXPECT_TRUE(config.core_dumps);
+  EXPECT_EQ(config.transport.verify_fraction, 0.5);
   EXPECT_EQ(config.backend.choice, BackendOptions::Choice::kCuda);
   EXPECT_TRUE(config.require_cuda);
   EXPECT_EQ(config.on_device_loss, OnDeviceLoss::kExit);
@@ -154,6 +155,8 @@ TEST(ParseConfig, MissingAndRepeatedValuesAreRefused) {
 TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
   EXPECT_EQ(ErrorOf({"--queue-bytes-max", "lots"}),
             "--queue-bytes-max must be a number of bytes such as 65536, 64KiB or 1GiB, not 'lots'");
+  EXPECT_EQ(ErrorOf({"--verify-fraction", "1.5"}), "--verify-fraction must be 0 to 1, not 1.5");
+  EXPECT_EQ(ErrorOf({"--verify-fraction=-0.1"}), "--verify-fraction must be 0 to 1, not -0.1");
   EXPECT_EQ(ErrorOf({"--bin-count-max", "16777217"}),
             "--bin-count-max must be 1 to 16777216, not 16777217");
   EXPECT_EQ(ErrorOf({"--bin-count-max", "99999999999"}),
@@ -255,7 +258,7 @@ TEST(ParseConfig, LimitsThatJustAgreePass) {
 
 TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
   std::vector<std::string> arguments = Words(
-      "--print-config --listen [::1]:0 --lanes 3 --metrics-listen off "
+      "--print-config --listen [::1]:0 --lanes 3 --verify-fraction 0.125 --metrics-listen off "
       "--require-backend cuda --drain-max 90s --queue-bytes-max 300MiB --fault-injection lose:3 "
       "--port-file a\\b#c");
   arguments.insert(arguments.end(), {"--listen", "unix:/tmp/a b \"c\\.sock"});

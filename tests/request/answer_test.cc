@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.h"
@@ -65,6 +67,59 @@ TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
   ASSERT_TRUE(MakeAnswer(Query{}, Plan(), ReferenceCounts(payload), 3, None, answer).ok());
   EXPECT_FALSE(answer.statistics.has_value());
   EXPECT_TRUE(answer.edges.empty());
+}
+
+// Counts that add up but are wrong: only a recount sees it.
+// A job that was counted.
+class CountedJob final : public Job {
+ public:
+  CountedJob(absl::Span<const Fragment> payload, const ValueCounts& values) {
+    fragments = payload;
+    counters.assign(values.begin(), values.end());
+  }
+  void Done(const absl::Status& /*status*/) override {}
+};
+
+TEST(VerifierTest, FindsSwappedCounts) {
+  const std::vector<uint8_t> payload = Bytes("aab");
+  ValueCounts counts = ReferenceCounts(payload);
+  std::swap(counts['a'], counts['b']);
+  const Fragment fragment(payload);
+  const CountedJob wrong({&fragment, 1}, counts), right({&fragment, 1}, ReferenceCounts(payload));
+  Verifier always(1.0);
+  EXPECT_EQ(always.Check(wrong).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(always.Check(right).ok());
+  Verifier never(0.0);
+  EXPECT_TRUE(never.Check(wrong).ok());
+}
+
+TEST(VerifierTest, FindsSwappedCountsOfTypedSamples) {
+  const std::vector<float> samples = {0.5F, 1.5F, 1.75F, -1.0F, 9.0F, std::nanf("")};
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * 4);
+  Query query;
+  query.Set(*Binning::Even(2, 0.0, 2.0), SampleType::kF32);
+  Verifier always(1.0);
+  CountedJob job({&fragment, 1}, ValueCounts{});
+  job.plan = *Plan::Make(*Binning::Even(2, 0.0, 2.0), SampleType::kF32);
+  job.counters = {1, 2, 1, 1, 1};
+  EXPECT_TRUE(always.Check(job).ok());
+  job.counters = {2, 1, 1, 1, 1};
+  EXPECT_EQ(always.Check(job).code(), absl::StatusCode::kInternal);
+}
+
+TEST(VerifierTest, PicksTheAskedForFraction) {
+  const std::vector<uint8_t> payload = Bytes("aab");
+  const Fragment fragment(payload);
+  const CountedJob wrong({&fragment, 1}, ValueCounts{});
+  for (const double fraction : {0.01, 0.25, 0.5}) {
+    Verifier verifier(fraction);
+    int picked = 0;
+    constexpr int kPayloads = 10000;
+    for (int i = 0; i < kPayloads; ++i) {
+      if (!verifier.Check(wrong).ok()) ++picked;
+    }
+    EXPECT_NEAR(picked, fraction * kPayloads, 5) << fraction;
+  }
 }
 
 // A copy of the payload would be in no book. Its slices end within samples.

@@ -192,7 +192,7 @@ def test_describe_shows_the_limits_that_were_set(start_server):
 
 @pytest.mark.parametrize("lanes", (1, 2, 5))
 def test_any_number_of_lanes_gives_the_same_answers(start_server, lanes):
-    server = start_server("--cpu-lanes", lanes, "--split-bytes-min", 100_000)
+    server = start_server("--cpu-lanes", lanes, "--split-bytes-min", 100_000, "--verify-fraction", 1)
     with Client(server.address) as client:
         payloads = [random_bytes(size, seed=size) for size in (
             0, 1, 99_999, 100_000, 100_001, 1 << 20, (4 << 20) + 7)]

@@ -337,8 +337,8 @@ SECRET = b"Zanzibar-Quixotic-7734"
 def test_payloads_stand_in_no_log_line_error_or_metric(start_server, token_file):
     """At the most talkative level, with requests that succeed, fail and are malformed."""
     tokens = token_file(f"alice {TOKEN}")
-    with start_server("--log-level", "debug", "--slow-request", "1us", "--token-file", tokens,
-                      "--payload-bytes-max", "1MiB") as server:
+    with start_server("--log-level", "debug", "--slow-request", "1us", "--verify-fraction", "1",
+                      "--token-file", tokens, "--payload-bytes-max", "1MiB") as server:
         channel = open_channel(server.address)
         stub = pb_grpc.HistogramServiceStub(channel)
         raw = channel.unary_unary("/histogram.v1.HistogramService/Compute")
