@@ -91,7 +91,7 @@ class App {
         backends_(Pointers(set_)),
         metrics_(MakeMetricsOptions(config, set_)),
         batcher_(backends_, config.batching, Clock::Monotonic(), metrics_),
-        context_(config.transport, batcher_, Clock::Monotonic(), metrics_, receive_memory) {
+        context_{config.transport, batcher_, Clock::Monotonic(), metrics_, receive_memory} {
     context_.describe = [this] {
       return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
                       batcher_.snapshot().placements);

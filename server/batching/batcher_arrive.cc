@@ -69,7 +69,6 @@ void Batcher::Enqueue(absl::Span<Arrival> arrivals) {
   const TimeNs now = clock_.Now();
   absl::InlinedVector<std::pair<Arrival*, Scheduler::Refusal>, 1> refused;
   Outbox outbox;
-  for (const Arrival& arrival : arrivals) arrival.job->SetCaller();
   {
     MutexLock lock(mu_);
     for (Arrival& arrival : arrivals) {

@@ -54,10 +54,6 @@ class Job {
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to the dispatch of its first part
 
-  // Enqueue calls it, without any lock, before the job enters the queue. `caller` may be set as
-  // late as this: what is counted where it arrives never needs it.
-  virtual void SetCaller() {}
-
   // Frees the memory of large counts. For jobs that are used again.
   void ForgetCounts() {
     phases.reset();

@@ -8,17 +8,6 @@ namespace histogram::server {
 namespace {
 
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
-constexpr char kFrontPage[] = R"(<!DOCTYPE html>
-<html lang="en">
-<title>histogram-server</title>
-<h1>histogram-server</h1>
-<ul>
-<li><a href="metrics">/metrics</a>: for Prometheus
-<li><a href="readyz">/readyz</a>: whether it takes calls now, and if not, why
-<li><a href="healthz">/healthz</a>: whether the process is alive
-</ul>
-</html>
-)";
 
 class OperatorHandler final : public HttpHandler {
  public:
@@ -42,7 +31,6 @@ class OperatorHandler final : public HttpHandler {
 
  private:
   HttpReply Route(const std::string& path) const {
-    if (path == "/") return {.body = kFrontPage, .type = "text/html; charset=utf-8"};
     if (path == "/metrics") return {.body = options_.metrics(), .type = kMetricsType};
     if (path == "/healthz") {
       if (options_.live()) return {.body = "ok\n"};

@@ -1,4 +1,4 @@
-// The port for operators: /metrics, /healthz, /readyz, and a page at / that links them.
+// The port for operators: /metrics, /healthz and /readyz.
 #ifndef HISTOGRAM_SERVER_HTTP_OPERATOR_PORT_H_
 #define HISTOGRAM_SERVER_HTTP_OPERATOR_PORT_H_
 

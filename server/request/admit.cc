@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "kernels/payload.h"
 #include "server/base/thresholds.h"
 #include "server/request/phased_count.h"
 #include "server/request/row_columns.h"
@@ -15,17 +16,12 @@ namespace {
 
 // Whether the query can be answered without seeing the samples again.
 absl::Status CheckOnePass(const Query& query) {
-  if (query.range_of_data) {
+  if (query.range_of_data || query.range_of_row) {
+    const bool row = query.range_of_row;
     return InvalidField(
-        "BAD_BINNING", "spec.binning.even.range_of_data",
-        "Accumulate sees the samples once, which does not tell their range before; set "
-        "lower and upper");
-  }
-  if (query.range_of_row) {
-    return InvalidField(
-        "BAD_BINNING", "spec.binning.even.range_of_row",
-        "Accumulate sees the samples once, which does not tell the rows' ranges before; set "
-        "lower and upper");
+        "BAD_BINNING", absl::StrCat("spec.binning.even.range_of_", row ? "row" : "data"),
+        absl::StrCat("Accumulate sees the samples once, which does not tell ",
+                     row ? "the rows' ranges" : "their range", " before; set lower and upper"));
   }
   if (query.rows.has_value() && query.rows->kind != RowCut::Kind::kOne) {
     const char* const field =
@@ -125,8 +121,6 @@ constexpr PayloadText kPayloadTexts[] = {  // by Method
     {"chunk", "; send it in smaller chunks"}};
 
 absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
-  answer.rows = nullptr;
-  answer.bins.clear();
   const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
   const auto* const phases = static_cast<const PhasedCount*>(job.phases.get());
   if (phases != nullptr && !phases->status().ok()) return phases->status();
@@ -137,10 +131,11 @@ absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) 
   const Query& its = phases != nullptr ? phases->query() : query;
   const Plan& plan = phases != nullptr ? phases->plan() : job.plan;
   const absl::Span<const uint64_t> counters = phases != nullptr ? phases->counters() : job.counters;
-  if (absl::Status s = MakeAnswer(its, plan, counters, samples, answer); !s.ok()) return s;
-  AddStatistics(its, plan, counters, job.fragments, answer);
-  if (its.sparse) MakeSparse(answer);
-  return absl::OkStatus();
+  const auto statistics_of = [&](const Histogram& histogram) {
+    return StatisticsOfPayload(plan, job.fragments, counters, histogram, its.needs_order(),
+                               its.quantiles);
+  };
+  return MakeAnswer(its, plan, counters, samples, statistics_of, answer);
 }
 
 }  // namespace

@@ -25,51 +25,20 @@ absl::Status CheckSum(const Answer& answer, uint64_t samples) {
                    {.reason = "COUNT_MISMATCH", .limit = samples});
 }
 
-void SetEdges(const Query& query, Answer& answer) {
+// Forgets the answer of before. `rows`: of the new one; null without rows.
+void Begin(const Query& query, const RowColumns* rows, Answer& answer) {
+  answer.in_place = {};
+  answer.rows = rows;
+  answer.bins.clear();
+  answer.statistics.reset();
   answer.edges.clear();
   if (query.edges) answer.edges = query.binning.ComputeEdges();
 }
 
-}  // namespace
-
-absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
-                        uint64_t samples, Answer& answer) {
-  Histogram& h = answer.histogram;
-  internal::FoldCounters(plan, counters, h);
-  answer.in_place = {};
-  if (plan.counts_bins()) {  // the most frequent question by far: no folding, no copy
-    answer.in_place = counters.first(plan.bin_count());
-    if (query.statistics) {
-      h.counts.assign(answer.in_place.begin(), answer.in_place.end());
-      answer.in_place = {};
-    }
-  }
-  if (absl::Status s = CheckSum(answer, samples); !s.ok()) return s;
-  h.samples = samples;
-  answer.statistics.reset();
-  SetEdges(query, answer);
-  return absl::OkStatus();
-}
-
-void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer) {
-  answer.rows = &rows;
-  answer.histogram = {};
-  answer.histogram.samples = samples;
-  answer.in_place = {};
-  answer.statistics.reset();
-  SetEdges(query, answer);
-}
-
-void SelectStatistics(const Query& query, Statistics& statistics) {
-  for (const auto& [answer, value] : kStatisticFields) {
-    if (!query.wants(answer)) (statistics.*value).reset();
-  }
-}
-
+// Removes the counts of empty bins, and sets answer.bins.
 void MakeSparse(Answer& answer) {
   const absl::Span<const uint64_t> all = answer.counts();
   std::vector<uint64_t> counts;
-  answer.bins.clear();
   for (size_t bin = 0; bin < all.size(); ++bin) {
     if (all[bin] == 0) continue;
     answer.bins.push_back(static_cast<uint32_t>(bin));
@@ -79,12 +48,36 @@ void MakeSparse(Answer& answer) {
   answer.in_place = {};
 }
 
-void AddStatistics(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
-                   absl::Span<const Fragment> payload, Answer& answer) {
-  if (!query.statistics) return;
-  answer.statistics = StatisticsOfPayload(plan, payload, counters, answer.histogram,
-                                          query.needs_order(), query.quantiles);
-  SelectStatistics(query, *answer.statistics);
+}  // namespace
+
+absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
+                        uint64_t samples, StatisticsOf statistics_of, Answer& answer) {
+  Begin(query, nullptr, answer);
+  Histogram& h = answer.histogram;
+  internal::FoldCounters(plan, counters, h);
+  if (plan.counts_bins()) {  // the most frequent question by far: no folding, no copy
+    answer.in_place = counters.first(plan.bin_count());
+    if (query.statistics) {
+      h.counts.assign(answer.in_place.begin(), answer.in_place.end());
+      answer.in_place = {};
+    }
+  }
+  if (absl::Status s = CheckSum(answer, samples); !s.ok()) return s;
+  h.samples = samples;
+  if (query.statistics) {
+    answer.statistics = statistics_of(h);
+    for (const auto& [wanted, value] : kStatisticFields) {
+      if (!query.wants(wanted)) ((*answer.statistics).*value).reset();
+    }
+  }
+  if (query.sparse) MakeSparse(answer);
+  return absl::OkStatus();
+}
+
+void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer) {
+  Begin(query, &rows, answer);
+  answer.histogram = {};
+  answer.histogram.samples = samples;
 }
 
 bool Verifier::Picks() {

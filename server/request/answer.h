@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "server/batching/batcher.h"
@@ -47,17 +48,15 @@ struct Answer {
   }
 };
 
-// The answer to `query` from the counters of its plan, without statistics. INTERNAL (reason
-// COUNT_MISMATCH) if counts + below + above + ignored + nan differ from `samples`: such an answer
-// must not be sent. The answer may point at `counters`, unless the query asks for statistics.
+// All statistics of the samples that a histogram has counted.
+using StatisticsOf = absl::FunctionRef<Statistics(const Histogram& histogram)>;
+// The answer to `query` from the counters of its plan. INTERNAL (reason COUNT_MISMATCH) if counts +
+// below + above + ignored + nan differ from `samples`: such an answer must not be sent. The answer
+// may point at `counters`. Calls `statistics_of` if the query asks for statistics.
 absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
-                        uint64_t samples, Answer& answer);
+                        uint64_t samples, StatisticsOf statistics_of, Answer& answer);
 // The answer with rows, which outlive it.
 void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer);
-// Sets the statistics that the query asks for in an answer that MakeAnswer has made of these
-// counters of this payload. Copies a payload of several fragments if the query needs_order().
-void AddStatistics(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
-                   absl::Span<const Fragment> payload, Answer& answer);
 
 // The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.
 struct StatisticField {
@@ -73,11 +72,6 @@ inline constexpr StatisticField kStatisticFields[] = {
     {Wanted::kMode, &Statistics::mode},
     {Wanted::kEntropy, &Statistics::entropy_bits},
     {Wanted::kOtsu, &Statistics::otsu_threshold}};
-
-// Removes the statistics that the query does not ask for.
-void SelectStatistics(const Query& query, Statistics& statistics);
-// Removes the counts of empty bins, and sets answer.bins.
-void MakeSparse(Answer& answer);
 
 // Recounts a fraction of the payloads by other code, to detect wrong counts. Thread-safe.
 class Verifier {

@@ -61,10 +61,6 @@ absl::StatusOr<Binning> OrStatus(Result<Binning> binning) {
        .limit = error.limit});
 }
 
-absl::Status BadBinning(const std::string& message, const char* field) {
-  return InvalidField("BAD_BINNING", field, message);
-}
-
 absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec) {
   const int number = spec.sample_type();
   if (const std::optional<SampleType> type = SampleTypeOf(number); type.has_value()) return *type;
@@ -92,15 +88,11 @@ absl::Status CheckQuantiles(const v1::Spec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status BadRows(const char* field, const std::string& message, uint64_t limit = 0) {
-  return InvalidField("BAD_ROWS", field, message, limit);
-}
-
 absl::Status SetRows(const v1::Spec& spec, Query& query) {
   query.range_of_row = spec.binning().even().range_of_row();
   if (query.range_of_row && !spec.has_rows()) {
-    return BadBinning("it is the range of each row, and spec.rows is absent",
-                      "spec.binning.even.range_of_row");
+    return InvalidField("BAD_BINNING", "spec.binning.even.range_of_row",
+                        "it is the range of each row, and spec.rows is absent");
   }
   if (query.range_of_row && spec.edges()) {
     return InvalidField("BAD_BINNING", "spec.edges",
@@ -116,14 +108,16 @@ absl::Status SetRows(const v1::Spec& spec, Query& query) {
     cut.window = rows.windows().samples();
     cut.step = rows.windows().step();
     if (cut.window == 0) {
-      return BadRows("spec.rows.windows.samples", "it is 0; a window has at least 1 sample", 1);
+      return InvalidField("BAD_ROWS", "spec.rows.windows.samples",
+                          "it is 0; a window has at least 1 sample", 1);
     }
   } else if (rows.has_lengths()) {
     cut.kind = RowCut::Kind::kLengths;
     cut.lengths.assign(rows.lengths().samples().begin(), rows.lengths().samples().end());
   }
   if (spec.sparse()) {
-    return BadRows("spec.sparse", "the counts of rows are not sparse; leave out one of the two");
+    return InvalidField("BAD_ROWS", "spec.sparse",
+                        "the counts of rows are not sparse; leave out one of the two");
   }
   return absl::OkStatus();
 }

@@ -5,76 +5,37 @@
 namespace histogram::server {
 
 void StreamFacts::Add(StreamEvent event) {
-  switch (event) {
-    case StreamEvent::kOpened:
-    case StreamEvent::kDry:
-      break;
-    case StreamEvent::kMessage:
-    case StreamEvent::kLongMessage:
-      assert(reading);
-      reading = false;
-      handling = event == StreamEvent::kMessage;
-      break;
-    case StreamEvent::kWaits:
-      ++waiting;
-      handling = false;
-      break;
-    case StreamEvent::kHandled:
-      handling = false;
-      break;
-    case StreamEvent::kRoom:
-      assert(waiting > 0);
-      --waiting;
-      break;
-    case StreamEvent::kReply:
-      ++replies;
-      break;
-    case StreamEvent::kWritten:
-      assert(writing);
-      writing = false;
-      break;
-    case StreamEvent::kReadEnd:
-      reading = false;
-      read_end = true;
-      break;
-    case StreamEvent::kRefused:
-      reading = handling = false;
-      refused = true;
-      break;
-    case StreamEvent::kCancelled:
-      cancelled = true;
-      break;
-    case StreamEvent::kDrain:
-      draining = true;
-      break;
-  }
+  using enum StreamEvent;
+  const auto is = [event](auto... any) { return ((event == any) || ...); };
+  assert(reading || !is(kMessage, kLongMessage));
+  assert(writing || !is(kWritten));
+  assert(waiting > 0 || !is(kRoom));
+  if (is(kMessage, kLongMessage, kReadEnd, kRefused)) reading = false;
+  if (is(kLongMessage, kWaits, kHandled, kRefused)) handling = false;
+  if (is(kMessage)) handling = true;
+  if (is(kWaits)) ++waiting;
+  if (is(kRoom)) --waiting;
+  if (is(kReply)) ++replies;
+  if (is(kWritten)) writing = false;
+  read_end |= is(kReadEnd);
+  refused |= is(kRefused);
+  cancelled |= is(kCancelled);
+  draining |= is(kDrain);
 }
 
 // --- ComputeMany
 
 StreamActions ComputeManyState::Step(StreamEvent event, bool room_ahead) {
   facts_.Add(event);
-  switch (event) {
-    case StreamEvent::kMessage:
-    case StreamEvent::kLongMessage:
-      ++unanswered_;
-      break;
-    case StreamEvent::kReply:
-      assert(facts_.replies <= unanswered_);
-      if (asked_dry_ && facts_.replies > 1) joined_ = kMemory;
-      break;
-    case StreamEvent::kDry:
-      asked_dry_ = false;
-      flushing_ = facts_.replies > 0;
-      if (joined_ > 0) --joined_;
-      break;
-    case StreamEvent::kWritten:
-      assert(unanswered_ > 0);
-      --unanswered_;
-      break;
-    default:
-      break;
+  if (event == StreamEvent::kMessage || event == StreamEvent::kLongMessage) ++unanswered_;
+  if (event == StreamEvent::kReply && asked_dry_ && facts_.replies > 1) joined_ = kMemory;
+  if (event == StreamEvent::kDry) {
+    asked_dry_ = false;
+    flushing_ = facts_.replies > 0;
+    if (joined_ > 0) --joined_;
   }
+  if (event == StreamEvent::kWritten) --unanswered_;
+  assert(facts_.replies <= unanswered_);
   StreamActions actions;
   if (facts_.ended) return actions;
   if (room_ahead && facts_.may_read() && unanswered_ < unanswered_max_) {

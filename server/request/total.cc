@@ -49,8 +49,6 @@ absl::Status Total::Finish(const Query& query, Answer& answer) {
   if (tallies_.empty()) tallies_ = NoSamples(query);
   const uint64_t samples = bytes_ / SampleBytes(query.sample_type);
   answer.receipt = receipt_;
-  answer.rows = nullptr;
-  answer.bins.clear();
   if (query.rows.has_value()) {
     columns_ = {};
     columns_.bin_count = query.binning.bin_count();
@@ -61,14 +59,10 @@ absl::Status Total::Finish(const Query& query, Answer& answer) {
     return absl::OkStatus();
   }
   const Tally& tally = tallies_[0];
-  if (absl::Status s = MakeAnswer(query, tally.plan(), tally.counters(), samples, answer); !s.ok())
-    return s;
-  if (query.statistics) {
-    answer.statistics = tally.FinishStatistics(answer.histogram, query.quantiles);
-    SelectStatistics(query, *answer.statistics);
-  }
-  if (query.sparse) MakeSparse(answer);
-  return absl::OkStatus();
+  const auto statistics_of = [&](const Histogram& histogram) {
+    return tally.FinishStatistics(histogram, query.quantiles);
+  };
+  return MakeAnswer(query, tally.plan(), tally.counters(), samples, statistics_of, answer);
 }
 
 }  // namespace histogram::server

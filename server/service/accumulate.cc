@@ -22,7 +22,6 @@ struct Chunk final : StreamJob {
   bool snapshot = false;
   bool counted = false;        // or never will be, as `result` says
   std::vector<Tally> tallies;  // of its samples, once counted
-  TimeNs counted_at = 0;
 };
 
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
@@ -50,10 +49,8 @@ class AccumulateStream final : public ServedStream {
     Take(TakeMessage(received()), now);
   }
 
-  void OnWriteDone(bool ok) override {
-    Written();
-    if (!ok) Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
-    Step(StreamEvent::kWritten);
+  void OnGone() override {
+    Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
   }
 
   void OnCancel() override {
@@ -63,20 +60,13 @@ class AccumulateStream final : public ServedStream {
 
   void OnQuota(bool) override { Take(std::move(waiting_), service_.clock.Now()); }
 
-  void Step(StreamEvent event) override { StepWith(event, 0); }
-  // `bytes`: of a message.
-  void StepWith(StreamEvent event, uint64_t bytes) {
-    Perform(state_.Step(event, MayRead(), bytes));
+  StreamActions Decide(StreamEvent event, bool room_ahead, uint64_t bytes) override {
+    return state_.Step(event, room_ahead, bytes);
   }
 
-  void Perform(const StreamActions& actions) {
-    if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);
-    if (actions.write) WriteOldest();
-    if (actions.read) Receive();
-    if (actions.end != StreamEnd::kNone) End(actions.end);
-  }
+  void MakeLastReply() override { Reply(/*final=*/state_.facts().read_end); }
 
-  void End(StreamEnd end) {
+  void End(StreamEnd end) override {
     StopAwaitingQuota();
     if (end == StreamEnd::kDraining) {
       error_ = Draining("the server is shutting down; the last reply holds what it had read");
@@ -122,8 +112,8 @@ class AccumulateStream final : public ServedStream {
     Chunk& chunk = Append(std::move(message));
     chunk.reply_bytes = reply_bytes;
     chunk.quota = quota;
-    StepWith(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
-             chunk.bytes);
+    Step(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
+         chunk.bytes);
     if (!Submit(chunk)) Step(StreamEvent::kHandled);
   }
 
@@ -147,7 +137,6 @@ class AccumulateStream final : public ServedStream {
     if (chunk.result.ok()) chunk.tallies = TakeTallies(*query_, chunk);
     chunk.fragments = {};
     chunk.payload_owner.reset();
-    chunk.counted_at = service_.clock.Now();
   }
 
   void OnReturned(StreamJob& job) override {
@@ -158,19 +147,15 @@ class AccumulateStream final : public ServedStream {
 
   void Counted(Chunk& chunk) {
     chunk.counted = true;
-    TimeNs last = 0;
     while (!open_chunks_.empty() && open_chunks_.front()->counted) {
       Chunk& oldest = *open_chunks_.front();
       open_chunks_.pop_front();
-      last = std::max(last, oldest.counted_at);
       AddUp(oldest);
       oldest.ForgetCounts();
       oldest.tallies.clear();
       FreeJob(oldest);
     }
-    if (open_chunks_.empty() && state_.facts().open()) {
-      time_.Waits(std::max(last, replied_at_));
-    }
+    if (open_chunks_.empty() && state_.facts().open()) time_.Waits(service_.clock.Now());
   }
 
   void AddUp(Chunk& chunk) {
@@ -186,7 +171,7 @@ class AccumulateStream final : public ServedStream {
   // Replies with the total of all chunks that were added up. `bytes`: what is held for it.
   void Reply(bool final, uint64_t bytes = 0) {
     if (query_ == nullptr) {  // no message came: the default spec
-      auto query = MakeQueryCached({}, service_.limits().query);
+      auto query = MakeQueryCached({}, service_.limits.query);
       if (!query.ok()) return Refuse(query.status());
       query_ = *std::move(query);
     }
@@ -196,7 +181,6 @@ class AccumulateStream final : public ServedStream {
       return Fail(std::move(s));
     }
     const TimeNs folded = service_.clock.Now();
-    replied_at_ = folded;
     answer_.receipt.total_ns = time_.Busy(folded);
     if (state_.closed()) Answered(folded);
     grpc::ByteBuffer reply =
@@ -217,7 +201,6 @@ class AccumulateStream final : public ServedStream {
   // Waits for the quota. The state does not know of it: the read is still under way.
   std::shared_ptr<ReceivedMessage> waiting_;
   StreamTime time_;
-  TimeNs replied_at_ = 0;               // when the last reply was made
   std::optional<uint64_t> took_ns_;     // from the last message to the answer
   std::shared_ptr<const Query> query_;  // of the first message
   std::deque<Chunk*> open_chunks_;      // not yet added up, in order of arrival

@@ -36,6 +36,17 @@ absl::Status CheckHeaders(const grpc::ServerContext& context) {
                    {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = kHeaderBytesMax});
 }
 
+// Who has shown a certificate; 0: nobody.
+uint64_t CertificateId(const grpc::ServerContext& context) {
+  const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  if (auth == nullptr || !auth->IsPeerAuthenticated()) return 0;
+  std::string identity;
+  for (const grpc::string_ref& part : auth->GetPeerIdentity()) {
+    identity.append(part.data(), part.size()).push_back('\0');
+  }
+  return identity.empty() ? 0 : absl::HashOf(identity);
+}
+
 absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t limit) {
   constexpr uint32_t kRetryAfterMs = 1000;
   return MakeError(
@@ -48,8 +59,8 @@ absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t li
 }  // namespace
 
 absl::Status Caller::Identify(const grpc::ServerContext& its_context) {
-  context = &its_context;
   peer = its_context.peer();
+  if (!service.config.tls_client_ca.empty()) peer_id = CertificateId(its_context);
   if (const auto trace = MetadataValue(its_context, "traceparent"); IsTraceparent(trace)) {
     traceparent = trace;
   }
@@ -69,25 +80,11 @@ absl::Status Caller::CheckToken(size_t headers, std::string_view value) {
   auto found = service.authenticator->Authenticate(value);
   if (!found.ok()) return found.status();
   tenant = *std::move(found);
+  peer_id = tenant->id();
   return absl::OkStatus();
 }
 
-uint64_t Caller::FairnessId() const {
-  const uint64_t id = PeerId();
-  return id != 0 ? id : absl::HashOf(peer);
-}
-
-uint64_t Caller::PeerId() const {
-  if (tenant != nullptr) return tenant->id();
-  if (service.config.tls_client_ca.empty() || context == nullptr) return 0;
-  const std::shared_ptr<const grpc::AuthContext> auth = context->auth_context();
-  if (auth == nullptr || !auth->IsPeerAuthenticated()) return 0;
-  std::string identity;
-  for (const grpc::string_ref& part : auth->GetPeerIdentity()) {
-    identity.append(part.data(), part.size()).push_back('\0');
-  }
-  return identity.empty() ? 0 : absl::HashOf(identity);
-}
+uint64_t Caller::FairnessId() const { return peer_id != 0 ? peer_id : absl::HashOf(peer); }
 
 void Caller::ChargeReply(uint64_t bytes) const {
   if (tenant == nullptr) return;

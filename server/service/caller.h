@@ -33,8 +33,6 @@ struct Caller {
 
   // Who shares the queue fairly with others: tenant, else client certificate, else connection.
   uint64_t FairnessId() const;
-  // The same for callers with a tenant or a client certificate; 0 for all others.
-  uint64_t PeerId() const;
 
   // Charges a reply of `bytes`. Thread-safe.
   void ChargeReply(uint64_t bytes) const;
@@ -43,8 +41,7 @@ struct Caller {
               uint64_t duration_ns) const;
 
   ServiceContext& service;
-  // gRPC's call, which outlives this; set by Identify.
-  const grpc::ServerContext* context = nullptr;
+  uint64_t peer_id = 0;            // of the tenant, else of the client certificate; 0: neither
   std::string peer;                // its address as gRPC writes it, and forgets it when cancelled
   std::shared_ptr<Tenant> tenant;  // null where no tokens are configured
   std::string traceparent;         // W3C Trace Context, validated; empty where none was sent

@@ -24,10 +24,6 @@ class ComputeCall final : public UnaryCall, public LoopJob {
     loop().Post(*this);
   }
 
-  void SetCaller() override {
-    if (caller == 0) caller = caller_info_.FairnessId();
-  }
-
   // From the intake: the batcher did not take it.
   void Entered(const absl::StatusOr<Batcher::Outcome>& outcome) override {
     status_ = outcome.status();
@@ -51,7 +47,9 @@ class ComputeCall final : public UnaryCall, public LoopJob {
       started_at_ = service_.clock.Now();
       return Refuse();
     }
-    memory().SetPeer(caller_info_.PeerId());
+    caller = caller_info_.FairnessId();
+    memory().SetCaller(caller);
+    memory().SetPeer(caller_info_.peer_id);
     Receive();
   }
 
@@ -88,15 +86,12 @@ class ComputeCall final : public UnaryCall, public LoopJob {
     message_ = TakeMessage(received());
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
-        Method::kCompute, message_->fragments, service_.limits(),
+        Method::kCompute, message_->fragments, service_.limits,
         [this](uint64_t size) { return quota_.Take(caller_info_, size); }, message_->parsed,
         query_);
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
     FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
-    const bool large = message_->parsed.reply_bytes >= CallGuard::kStep;
-    if (large) SetCaller();  // it is charged while it is written
-    memory().SetCaller(caller);
     return HoldReply(memory(), message_->parsed.reply_bytes);
   }
 

@@ -24,7 +24,7 @@ struct Item final : StreamJob {
 };
 
 // Belongs to its loop's thread; what happens when, ComputeManyState decides.
-class ComputeManyStream final : public ServedStream, private Posted {
+class ComputeManyStream final : public ServedStream {
  public:
   ComputeManyStream(ServiceContext& service, EventLoop& loop)
       : ServedStream(service, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
@@ -55,11 +55,7 @@ class ComputeManyStream final : public ServedStream, private Posted {
     Handle(item, /*may_wait=*/!ContextOf(service_, loop()).draining);
   }
 
-  void OnWriteDone(bool ok) override {
-    Written();
-    if (!ok) Step(StreamEvent::kCancelled);
-    Step(StreamEvent::kWritten);
-  }
+  void OnGone() override { Step(StreamEvent::kCancelled); }
 
   void OnCancel() override {
     CancelJobs();
@@ -83,28 +79,11 @@ class ComputeManyStream final : public ServedStream, private Posted {
     Step(StreamEvent::kRoom);
   }
 
-  // From the loop: nothing else waits in it.
-  void Run() override {
-    Step(StreamEvent::kDry);
-    Release();
+  StreamActions Decide(StreamEvent event, bool room_ahead, uint64_t /*bytes*/) override {
+    return state_.Step(event, room_ahead);
   }
 
-  void Step(StreamEvent event) override { Perform(state_.Step(event, MayRead())); }
-  void Perform(const StreamActions& actions) {
-    if (actions.write) {
-      grpc::WriteOptions options;
-      if (actions.keep) options.set_buffer_hint();
-      WriteOldest(options);
-    }
-    if (actions.read) Receive();
-    if (actions.ask_dry) {
-      Hold();
-      loop().WhenDry(*this);
-    }
-    if (actions.end != StreamEnd::kNone) End(actions.end);
-  }
-
-  void End(StreamEnd end) {
+  void End(StreamEnd end) override {
     finished_ok_ = end == StreamEnd::kOk;
     if (finished_ok_) return Finish(grpc::Status::OK);
     if (end == StreamEnd::kCancelled) return Finish(grpc::Status::CANCELLED);

@@ -87,7 +87,7 @@ class DescribeCall final : public UnaryCall {
   void OnHeaders() override {
     const absl::Status status = caller_.Identify(context());
     if (!status.ok()) return Answer(status, service_.clock.Now());
-    memory().SetPeer(caller_.PeerId());
+    memory().SetPeer(caller_.peer_id);
     Receive();
   }
 

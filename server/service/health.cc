@@ -70,7 +70,6 @@ class WatchCall final : public StreamCall {
     Await(health.Of(HealthService::kWatch));
   }
 
-  using StreamCall::loop;
   // Writes the status if it is new, or ends the call, as soon as no write is under way.
   // REQUIRES: the name is known, or the call is to end.
   void Advance() {
@@ -92,7 +91,7 @@ class WatchCall final : public StreamCall {
     received().Clear();
     if (name.ok()) {
       name_ = *std::move(name);
-      health_.Watch(*this);
+      health_.watchers(loop()).insert(this);
     } else {
       end_ = ToGrpcStatus(name.status());
     }
@@ -107,7 +106,7 @@ class WatchCall final : public StreamCall {
     if (!end_.has_value()) end_ = grpc::Status::CANCELLED;
     Advance();
   }
-  void OnDone() override { health_.Unwatch(*this); }
+  void OnDone() override { health_.watchers(loop()).erase(this); }
 
   HealthService& health_;
   std::string name_;
@@ -124,20 +123,15 @@ HealthService::HealthService() {
 void HealthService::SetServing(const std::string& name, bool serving) {
   const ServingStatus status =
       serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
-  absl::MutexLock lock(&mu_);
-  if (std::exchange(statuses_[name], status) == status) return;
-  for (const auto& [loop, watchers] : watchers_) {
-    if (!watchers.empty()) PostFunction(*loop, [this, where = loop] { Tell(*where); });
-  }
-}
-
-void HealthService::Tell(EventLoop& loop) {
-  std::unordered_set<WatchCall*> watchers;  // they come and go in this loop alone
   {
     absl::MutexLock lock(&mu_);
-    watchers = watchers_[&loop];
+    if (std::exchange(statuses_[name], status) == status) return;
   }
-  for (WatchCall* watcher : watchers) watcher->Advance();
+  for (const auto& [loop, watchers] : watchers_) {
+    PostFunction(*loop, [of_loop = &watchers] {
+      for (WatchCall* watcher : *of_loop) watcher->Advance();
+    });
+  }
 }
 
 ServingStatus HealthService::Status(const std::string& name) const {
@@ -146,17 +140,8 @@ ServingStatus HealthService::Status(const std::string& name) const {
   return found == statuses_.end() ? HealthCheckResponse::SERVICE_UNKNOWN : found->second;
 }
 
-void HealthService::Watch(WatchCall& watcher) {
-  absl::MutexLock lock(&mu_);
-  watchers_[&watcher.loop()].insert(&watcher);
-}
-
-void HealthService::Unwatch(WatchCall& watcher) {
-  absl::MutexLock lock(&mu_);
-  watchers_[&watcher.loop()].erase(&watcher);
-}
-
 void HealthService::AwaitCalls(EventLoop& loop) {
+  watchers_[&loop];
   new CheckCall(*this, loop);  // both delete themselves
   new WatchCall(*this, loop);
 }

@@ -33,22 +33,19 @@ class HealthService final : public RawService {
   void SetServing(const std::string& name, bool serving);
   ServingStatus Status(const std::string& name) const;
 
-  // Tells the watcher when its name has a new status, until Unwatch. Called in the watcher's loop.
-  void Watch(WatchCall& watcher);
-  void Unwatch(WatchCall& watcher);
+  // Those of a loop that are told of new statuses. Used in the loop alone.
+  std::unordered_set<WatchCall*>& watchers(EventLoop& loop) { return watchers_.at(&loop); }
 
-  // Awaits one call of each method in `loop`; when its client comes, it awaits the next one.
+  // Awaits one call of each method in `loop`; when its client comes, it awaits the next one. Called
+  // before the loops start.
   void AwaitCalls(EventLoop& loop);
 
   enum Method : int { kCheck, kWatch };
 
  private:
-  // Tells the watchers of a loop, in the loop.
-  void Tell(EventLoop& loop);
-
   mutable absl::Mutex mu_;
   std::map<std::string, ServingStatus> statuses_ ABSL_GUARDED_BY(mu_);
-  std::map<EventLoop*, std::unordered_set<WatchCall*>> watchers_ ABSL_GUARDED_BY(mu_);
+  std::map<EventLoop*, std::unordered_set<WatchCall*>> watchers_;  // of all loops
 };
 
 }  // namespace histogram::server

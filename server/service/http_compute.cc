@@ -42,7 +42,9 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
         form_(form),
         exchange_(std::move(exchange)),
         started_at_(service_.clock.Now()),
-        in_parts_(!exchange_->whole) {}
+        in_parts_(!exchange_->whole) {
+    caller = caller_info_.FairnessId();
+  }
   ~HttpCompute() override {
     if (!replied_ && !exchange_->replied) Report(absl::CancelledError("the client went away"));
   }
@@ -86,8 +88,6 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     exchange_->Run([self] { self->Counted(); });
   }
 
-  void SetCaller() override { caller = caller_info_.FairnessId(); }
-
  private:
   void Counted() {
     counting_ = false;
@@ -123,7 +123,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
       message->parsed.spec = message->text;
       message->parsed.payload.assign(message->fragments.begin(), message->fragments.end());
       message->parsed.payload_bytes = message->body->bytes;
-      status = AdmitParsed(in_parts_ ? Method::kAccumulate : Method::kCompute, service_.limits(),
+      status = AdmitParsed(in_parts_ ? Method::kAccumulate : Method::kCompute, service_.limits,
                            charge, message->parsed, query_);
     } else {
       if (form_ == HttpForm::kConnectJson) {
@@ -135,7 +135,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
             {reinterpret_cast<const uint8_t*>(message->text.data()), message->text.size()}};
       }
       until = *DeadlineOf(request);
-      status = server::Admit(Method::kCompute, message->fragments, service_.limits(), charge,
+      status = server::Admit(Method::kCompute, message->fragments, service_.limits, charge,
                              message->parsed, query_);
     }
     if (!status.ok()) return status;

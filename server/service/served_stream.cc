@@ -35,7 +35,7 @@ void ServedStream::OnHeaders() {
   absl::Status identified = caller_.Identify(context());
   fairness_id_ = caller_.FairnessId();
   memory().SetCaller(fairness_id_);
-  memory().SetPeer(caller_.PeerId());
+  memory().SetPeer(caller_.peer_id);
   LoopContext& shared = ContextOf(service_, loop());
   shared.streams.insert(this);
   if (!identified.ok()) return Refuse(std::move(identified));
@@ -67,7 +67,7 @@ void ServedStream::CancelJobs() {
 absl::Status ServedStream::AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,
                                         std::shared_ptr<const Query>& query) {
   return Admit(
-      method_, message.fragments, service_.limits(),
+      method_, message.fragments, service_.limits,
       [&](uint64_t bytes) { return quota.Take(caller_, bytes); }, message.parsed, query);
 }
 
@@ -98,14 +98,29 @@ void ServedStream::PushReply(grpc::ByteBuffer& reply, uint64_t bytes) {
   pending.bytes = bytes;
 }
 
-void ServedStream::WriteOldest(grpc::WriteOptions options) {
-  memory().WriteBegun();
-  StartWrite(replies_.front().message, options);
+void ServedStream::Step(StreamEvent event, uint64_t bytes) {
+  const StreamActions actions =
+      Decide(event, /*room_ahead=*/ahead_.MayTake() && memory().MayRead(), bytes);
+  if (actions.make_last_reply) return MakeLastReply();
+  if (actions.write) {
+    grpc::WriteOptions options;
+    if (actions.keep) options.set_buffer_hint();
+    memory().WriteBegun();
+    StartWrite(replies_.front().message, options);
+  }
+  if (actions.read) Receive();
+  if (actions.ask_dry) {
+    Hold();
+    loop().WhenDry(*this);
+  }
+  if (actions.end != StreamEnd::kNone) End(actions.end);
 }
 
-void ServedStream::Written() {
+void ServedStream::OnWriteDone(bool ok) {
   memory().Written(replies_.front().bytes);
   replies_.pop_front();
+  if (!ok) OnGone();
+  Step(StreamEvent::kWritten);
 }
 
 }  // namespace histogram::server

@@ -38,7 +38,7 @@ struct StreamJob : LoopJob {
   absl::Status result;       // of the count
 };
 
-class ServedStream : public StreamCall {
+class ServedStream : public StreamCall, private Posted {
  public:
   // The stream reads no more, answers what it has read, and ends UNAVAILABLE.
   virtual void Drain() = 0;
@@ -52,10 +52,17 @@ class ServedStream : public StreamCall {
   // From gRPC.
   void AwaitNext() final { kMethods[static_cast<int>(method_)].await(service_, loop()); }
   void OnHeaders() final;
+  void OnWriteDone(bool ok) final;
   void OnDone() override;
 
-  // The next event of the state.
-  virtual void Step(StreamEvent event) = 0;
+  // Tells the state of an event, and does what follows. `bytes`: of a message.
+  void Step(StreamEvent event, uint64_t bytes = 0);
+  // As AccumulateState::Step.
+  virtual StreamActions Decide(StreamEvent event, bool room_ahead, uint64_t bytes) = 0;
+  virtual void MakeLastReply() {}
+  virtual void End(StreamEnd end) = 0;
+  // A write has failed: nobody reads any more.
+  virtual void OnGone() = 0;
   // Reports `status`, and ends the stream with it once its state allows.
   virtual void Refuse(absl::Status status) = 0;
 
@@ -70,17 +77,12 @@ class ServedStream : public StreamCall {
   // `waited` is false after StopAwaitingQuota.
   virtual void OnQuota(bool waited) = 0;
 
-  bool MayRead() { return ahead_.MayTake() && memory().MayRead(); }
   // Parses and checks a message, and takes its payload from the caller's quota. `query` is in/out,
   // as server::Admit says.
   absl::Status AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,
                             std::shared_ptr<const Query>& query);
   // Queues a reply, for which `bytes` are held.
   void PushReply(grpc::ByteBuffer& reply, uint64_t bytes);
-  // Begins to write the oldest reply.
-  void WriteOldest(grpc::WriteOptions options = {});
-  // The write is done: lets go of what was held for it.
-  void Written();
   // A job that is not in use. `Kind`: the stream's kind of jobs.
   template <typename Kind>
   Kind& AcquireJob() {
@@ -117,6 +119,11 @@ class ServedStream : public StreamCall {
  private:
   friend StreamJob;
   void QuotaAlarm(bool waited);
+  // From the loop: nothing else waits in it.
+  void Run() final {
+    Step(StreamEvent::kDry);
+    Release();
+  }
 
   bool awaits_quota_ = false;
   std::optional<grpc::Alarm> quota_alarm_;

@@ -102,33 +102,22 @@ struct LoopContext {
 };
 
 struct ServiceContext {
-  ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
-                 Observer& the_observer, const ReceiveMemory* receive_memory = nullptr)
-      : config(transport_config),
-        batcher(the_batcher),
-        clock(the_clock),
-        observer(the_observer),
-        verifier(transport_config.verify_fraction),
-        memory(transport_config.receive_bytes_max, receive_memory),
-        guard(memory, the_clock) {}
-
-  AdmissionLimits limits() const {
-    return {
-        config.payload_bytes_max,
-        {config.bin_count_max, batcher.counters_max(), batcher.phase_limits(), batcher.has_cpu()}};
-  }
-
   const TransportConfig config;
   Batcher& batcher;
   Clock& clock;
   Observer& observer;
-  Verifier verifier;
-  std::unique_ptr<Authenticator> authenticator;     // null: no tokens; set before the server starts
-  std::function<std::string()> describe;            // the answer to Describe; likewise
-  std::vector<std::unique_ptr<LoopContext>> loops;  // by the loop's index; likewise
-  RawService methods;                               // of histogram.v1.HistogramService, by Method
-  MemoryLedger memory;
-  CallGuard guard;
+  const ReceiveMemory* const receive_memory;  // what connections are read into; null: gRPC's own
+
+  std::unique_ptr<Authenticator> authenticator{};  // null: no tokens; set before the server starts
+  std::function<std::string()> describe{};         // the answer to Describe; likewise
+  std::vector<std::unique_ptr<LoopContext>> loops{};  // by the loop's index; likewise
+  RawService methods{};                               // of histogram.v1.HistogramService, by Method
+  const AdmissionLimits limits{
+      config.payload_bytes_max,
+      {config.bin_count_max, batcher.counters_max(), batcher.phase_limits(), batcher.has_cpu()}};
+  Verifier verifier{config.verify_fraction};
+  MemoryLedger memory{config.receive_bytes_max, receive_memory};
+  CallGuard guard{memory, clock};
   // The calls that are not over, and of these the streams. The thread of a call's loop adds the
   // call, and takes it off. A shutdown ends soon after there is none left.
   enum Open : Cell { kCalls, kStreams };

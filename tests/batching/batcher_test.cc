@@ -72,7 +72,6 @@ TEST_F(BatcherTest, WhatEntersTogetherLeavesTogether) {
   batcher().Enqueue(absl::MakeSpan(arrivals));
   ASSERT_EQ(puppet().held(), 1u) << "another lane is free";
   EXPECT_EQ(puppet().sizes(), (Sizes{100, 200, 300}));
-  EXPECT_EQ(jobs_[0]->set_caller_count, 1);
   for (const size_t i : {0, 1, 2}) EXPECT_EQ(arrivals[i].outcome.value(), Outcome::kQueued) << i;
   for (const size_t i : {4, 5}) EXPECT_EQ(arrivals[i].outcome.value(), Outcome::kWaiting) << i;
   EXPECT_EQ(GetErrorDetail(arrivals[3].outcome.status()).reason, "PAYLOAD_TOO_LARGE");
@@ -131,14 +130,6 @@ TEST_F(BatcherTest, SmallPayloadsAreCountedWhereTheyArrive) {
   puppet().Complete();
   EXPECT_TRUE(larger.ok());
   EXPECT_TRUE(behind.ok());
-}
-
-TEST_F(BatcherTest, WhoCallsIsAskedForWhatIsQueuedOnly) {
-  limits_.inline_bytes_max = 1000;
-  Add({.kind = BackendKind::kCpu});
-  EXPECT_EQ(Enqueue(NewJob(1000), Outcome::kCounted).set_caller_count, 0);
-  EXPECT_EQ(Enqueue(1001).set_caller_count, 1);
-  puppet().Complete();
 }
 
 TEST_F(BatcherTest, LanesCountAllPartsOfALargePayload) {

@@ -63,7 +63,6 @@ class TestJob : public Job {
   }
   ~TestJob() override { EXPECT_LE(done_count, 1); }
 
-  void SetCaller() override { ++set_caller_count; }
   // Whoever enqueued it was told that it is counted: does what Done would have done.
   void Counted() {
     EXPECT_EQ(done_count, 0) << "counted where it arrived, and Done was called";
@@ -86,7 +85,6 @@ class TestJob : public Job {
 
   std::function<void()> on_done;
   std::atomic<int> done_count{0};
-  int set_caller_count = 0;
   std::atomic<absl::StatusCode> code{absl::StatusCode::kUnknown};
   absl::Status status = absl::UnknownError("not done");
   bool exact = false;

@@ -133,14 +133,6 @@ TEST(HttpServer, HealthAndReadiness) {
               AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("\r\n\r\nready\n")));
 }
 
-TEST(HttpServer, TheFrontPageLinksAllPaths) {
-  const auto server = Start(Options());
-  EXPECT_THAT(Request(PortOf(*server), "GET /"),
-              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), HasSubstr("Content-Type: text/html"),
-                    HasSubstr("href=\"metrics\""), HasSubstr("href=\"readyz\""),
-                    HasSubstr("href=\"healthz\"")));
-}
-
 TEST(HttpServer, OtherPathsAndMethodsAreRefusedHelpfully) {
   const auto server = Start(Options());
   for (const char* path : {"/metric", "/metrics/", "/../etc/passwd", "/%2e%2e/etc/passwd"}) {

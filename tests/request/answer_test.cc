@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/error.h"
+#include "kernels/payload.h"
 #include "tests/kernels/reference.h"
 
 namespace {
@@ -32,24 +34,26 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 namespace histogram::server {
 namespace {
 
+Statistics None(const Histogram&) { return {}; }
+
 std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 TEST(MakeAnswerTest, ABinAValueIsAnsweredWithTheCountsThemselves) {
   const std::vector<uint8_t> payload = Bytes("abracadabra!");
   const ValueCounts values = ReferenceCounts(payload);
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(Query{}, Plan(), values, payload.size(), answer).ok());
+  ASSERT_TRUE(MakeAnswer(Query{}, Plan(), values, payload.size(), None, answer).ok());
   EXPECT_EQ(answer.counts().data(), values.data());
   EXPECT_EQ(answer.counts().size(), values.size());
   EXPECT_EQ(answer.histogram.samples, payload.size());
 
   Query letters;
   letters.Set(*Binning::Alphabet('a', 26, 6), SampleType::kU8);
-  ASSERT_TRUE(MakeAnswer(letters, letters.plan->Now(), values, payload.size(), answer).ok());
+  ASSERT_TRUE(MakeAnswer(letters, letters.plan->Now(), values, payload.size(), None, answer).ok());
   EXPECT_EQ(answer.counts(), absl::MakeConstSpan(answer.histogram.counts));
   EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, letters.binning));
 
-  EXPECT_FALSE(MakeAnswer(Query{}, Plan(), values, payload.size() + 1, answer).ok());
+  EXPECT_FALSE(MakeAnswer(Query{}, Plan(), values, payload.size() + 1, None, answer).ok());
 }
 
 TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
@@ -58,9 +62,9 @@ TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
   rich.statistics = true;
   rich.edges = true;
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(rich, Plan(), ReferenceCounts(payload), 3, answer).ok());
+  ASSERT_TRUE(MakeAnswer(rich, Plan(), ReferenceCounts(payload), 3, None, answer).ok());
   EXPECT_EQ(answer.edges.size(), 257U);
-  ASSERT_TRUE(MakeAnswer(Query{}, Plan(), ReferenceCounts(payload), 3, answer).ok());
+  ASSERT_TRUE(MakeAnswer(Query{}, Plan(), ReferenceCounts(payload), 3, None, answer).ok());
   EXPECT_FALSE(answer.statistics.has_value());
   EXPECT_TRUE(answer.edges.empty());
 }
@@ -119,25 +123,24 @@ TEST(VerifierTest, PicksTheAskedForFraction) {
 }
 
 // A copy of the payload would be in no book. Its slices end within samples.
-TEST(AddStatisticsTest, CopiesNoPayloadOfSeveralSlices) {
+TEST(StatisticsOfPayloadTest, CopiesNoPayloadOfSeveralSlices) {
   std::vector<float> samples(1 << 18);
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<float>(i % 1000);
   const Fragment all(reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * 4);
   const Fragment slices[] = {all.first(1001), all.subspan(1001, 70'001), all.subspan(71'002)};
   Query query;
   query.Set(*Binning::Even(10, 0.0, 1000.0), SampleType::kF32);
-  query.statistics = true;
-  query.wanted =
-      static_cast<uint8_t>(Wanted::kMeanDeviation) | static_cast<uint8_t>(Wanted::kMinimumMaximum);
-  Answer whole, sliced;
-  whole.histogram.counts.assign(10, samples.size() / 10);
-  sliced.histogram = whole.histogram;
-  AddStatistics(query, query.plan->Now(), {}, {&all, 1}, whole);
+  Histogram histogram;
+  histogram.counts.assign(10, samples.size() / 10);
+  const auto statistics_of = [&](std::span<const Fragment> payload) {
+    return StatisticsOfPayload(query.plan->Now(), payload, {}, histogram, false, {});
+  };
+  const Statistics whole = statistics_of({&all, 1});
   largest_allocation = 0;
-  AddStatistics(query, query.plan->Now(), {}, slices, sliced);
+  const Statistics sliced = statistics_of(slices);
   EXPECT_LT(largest_allocation, all.size() / 8);
-  EXPECT_NEAR(*sliced.statistics->mean, *whole.statistics->mean, 1e-9);
-  EXPECT_EQ(sliced.statistics->maximum, 999);
+  EXPECT_NEAR(*sliced.mean, *whole.mean, 1e-9);
+  EXPECT_EQ(sliced.maximum, 999);
 }
 
 TEST(MakeAnswerTest, TakesCountersOfBinsApart) {
@@ -146,13 +149,13 @@ TEST(MakeAnswerTest, TakesCountersOfBinsApart) {
   query.edges = true;
   const std::vector<uint64_t> slots = {4, 3, 2, 1, 5};
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(query, query.plan->Now(), slots, 15, answer).ok());
+  ASSERT_TRUE(MakeAnswer(query, query.plan->Now(), slots, 15, None, answer).ok());
   EXPECT_EQ(answer.counts(), absl::MakeConstSpan(slots).first(2));
   EXPECT_EQ(answer.histogram.below, 2U);
   EXPECT_EQ(answer.histogram.above, 1U);
   EXPECT_EQ(answer.histogram.nan, 5U);
   EXPECT_EQ(answer.edges, (std::vector<double>{0, 1, 2}));
-  EXPECT_EQ(GetErrorDetail(MakeAnswer(query, query.plan->Now(), slots, 14, answer)).reason,
+  EXPECT_EQ(GetErrorDetail(MakeAnswer(query, query.plan->Now(), slots, 14, None, answer)).reason,
             "COUNT_MISMATCH");
 }
 
