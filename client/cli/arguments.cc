@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,32 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "forms/nearest.h"
 
 namespace histogram::cli {
 namespace {
 
 constexpr char kEmpty[] = "must not be empty";
-
-std::string DidYouMean(const std::string& nearest) {
-  return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
-}
-
-// How many letters must be added, taken away, changed, or swapped with their neighbour.
-size_t Distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  std::iota(d[0].begin(), d[0].end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return d[a.size()][b.size()];
-}
 
 std::vector<std::string> OptionNames(const CLI::App& app) {
   std::vector<std::string> names;
@@ -176,25 +155,6 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
     names.push_back(command->get_name());
   }
   return names;
-}
-
-std::string Nearest(const std::string& text, const std::vector<std::string>& candidates) {
-  std::string nearest;
-  // A third of the letters may be wrong; else the word may be the beginning of one.
-  size_t best = std::max<size_t>(1, text.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = Distance(text, candidate);
-    if (distance >= best) continue;
-    best = distance;
-    nearest = candidate;
-  }
-  if (!nearest.empty()) return nearest;
-  for (const std::string& candidate : candidates) {
-    const auto ends = std::mismatch(text.begin(), text.end(), candidate.begin(), candidate.end());
-    const auto common = static_cast<size_t>(ends.first - text.begin());
-    if (common >= std::max<size_t>(4, text.size() - text.size() / 3)) return candidate;
-  }
-  return nearest;
 }
 
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {

@@ -41,9 +41,6 @@ std::vector<std::string> ListedValues(const CLI::Option& option);
 // The names of the program's commands, in their order.
 std::vector<std::string> CommandNames(const CLI::App& app);
 
-// The candidate that `text` is probably a misspelling of; empty if none is near.
-std::string Nearest(const std::string& text, const std::vector<std::string>& candidates);
-
 // The error as one sentence. REQUIRES: app.parse threw `error`.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error);
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "forms/nearest.h"
+
 namespace histogram::cli {
 namespace {
 
@@ -21,6 +23,7 @@ TEST(Nearest, FindsWhatWasMistyped) {
   EXPECT_EQ(Nearest("--frobnicate", names), "");
   EXPECT_EQ(Nearest("", names), "");
   EXPECT_EQ(Nearest("x", {}), "");
+  EXPECT_EQ(Nearest(std::string(100000, '-'), names), "");
 }
 
 TEST(OptionChecks, SayWhatAValueMustBe) {
