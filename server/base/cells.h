@@ -110,20 +110,19 @@ struct BucketLayout {
   }
 };
 
-// The cells of one histogram: its buckets, then the sum of its values.
+// The cells of histograms with the same buckets, one behind the other: of each its buckets, then
+// the sum of its values.
 struct HistogramCells {
   BucketLayout layout{1, 1, 1};
   Cell first = 0;
 
-  HistogramCells() = default;
-  HistogramCells(const BucketLayout& bounds, CellPlan& plan)
-      : layout(bounds), first(plan.Take(static_cast<size_t>(bounds.bound_count) + 2)) {}
-
-  void Observe(Cells::Shard& shard, uint64_t value) const {
-    shard.Add(first + static_cast<Cell>(layout.IndexOf(value)), 1);
-    shard.Add(sum_cell(), value);
+  // The cells of one.
+  Cell width() const { return static_cast<Cell>(layout.bound_count) + 2; }
+  void Observe(Cells::Shard& shard, size_t histogram, uint64_t value) const {
+    const Cell mine = first + static_cast<Cell>(histogram) * width();
+    shard.Add(mine + static_cast<Cell>(layout.IndexOf(value)), 1);
+    shard.Add(mine + width() - 1, value);
   }
-  Cell sum_cell() const { return first + static_cast<Cell>(layout.bound_count) + 1; }
 };
 
 }  // namespace histogram::server

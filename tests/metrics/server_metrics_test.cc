@@ -239,8 +239,9 @@ TEST(ServerMetrics, EventsAreCounted) {
 TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   ServerMetrics metrics(TwoBackends());
   EXPECT_EQ(Own(metrics, "queue_bytes"), 0);
-  Batcher::Snapshot now;
-  metrics.SetSnapshotSource([&now] { return now; });
+  ServerState state;
+  metrics.SetStateSource([&state] { return state; });
+  Batcher::Snapshot& now = state.batcher;
   now.queue_payloads = 3;
   now.queue_bytes = 4096;
   now.in_flight = 5;
@@ -257,7 +258,7 @@ TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   EXPECT_EQ(Own(metrics, R"(backend_up{backend="cuda:0"})"), 0);
   EXPECT_EQ(Own(metrics, R"(backend_up{backend="cpu"})"), 1);
   EXPECT_EQ(Own(metrics, R"(lanes{backend="unheard-of",state="busy"})"), -1);
-  metrics.SetSnapshotSource(nullptr);
+  metrics.SetStateSource(nullptr);
   EXPECT_EQ(Own(metrics, "queue_bytes"), 0);
 }
 
@@ -274,10 +275,10 @@ TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
   EXPECT_EQ(cost(R"(backend="cpu",kernel="tables8")", "any"), 0) << "not measured, in the table";
   EXPECT_EQ(CountSeries(metrics, "dispatch_batch_seconds"), 3U);
 
-  metrics.SetSnapshotSource([] {
-    Batcher::Snapshot snapshot;
-    snapshot.placements = {{4096, "cpu", "estimate", 0}, {UINT64_MAX, "cuda:0", "trial", 3}};
-    return snapshot;
+  metrics.SetStateSource([] {
+    ServerState state;
+    state.batcher.placements = {{4096, "cpu", "estimate", 0}, {UINT64_MAX, "cuda:0", "trial", 3}};
+    return state;
   });
   const std::string of_bytes = R"({samples="bytes",payload_bytes_max=)";
   EXPECT_EQ(
@@ -298,11 +299,11 @@ TEST(ServerMetrics, TellsWhatItIsAndWhetherItIsReady) {
   EXPECT_EQ(Own(metrics, R"(limit{name="drain_max_seconds"})"), 30);
   EXPECT_EQ(Own(metrics, "draining"), 0);
   EXPECT_EQ(Own(metrics, "ready"), 0) << "it starts";
-  metrics.SetReady(true);
+  metrics.SetStateSource([] { return ServerState{{}, true, true, 7, 5}; });
   EXPECT_EQ(Own(metrics, "ready"), 1);
-  metrics.SetDraining(true);
   EXPECT_EQ(Own(metrics, "draining"), 1);
-  EXPECT_EQ(Own(metrics, "ready"), 0);
+  EXPECT_EQ(Own(metrics, "unwritten_reply_bytes"), 7);
+  EXPECT_EQ(Own(metrics, "unread_calls_total"), 5);
 }
 
 TEST(ServerMetrics, TextIsEscapedAndHoldsEachHistogramsEnd) {
