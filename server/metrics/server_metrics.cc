@@ -92,12 +92,12 @@ ServerMetrics::ServerMetrics(const MetricsOptions& options, const Clock& clock)
   DeclareRequests();
   DeclareBatches();
   DeclareEvents();
-  cells_ = std::make_unique<Cells>(plan_.count());
+  cells_ = std::make_unique<Cells>(cell_count_);
 }
 
 HistogramCells ServerMetrics::Declare(const std::string& name, const char* help,
                                       const BucketLayout& buckets, double per_unit) {
-  const HistogramCells cells{buckets, static_cast<Cell>(plan_.count())};
+  const HistogramCells cells{buckets, cell_count_};
   const MetricType type = buckets.bound_count == 0 ? MetricType::Counter : MetricType::Histogram;
   families_.push_back({{"histsvc_" + name, help, type, {}}, cells, per_unit, {}});
   return cells;
@@ -108,7 +108,7 @@ void ServerMetrics::AddSeries(Labels labels, bool always) {
   auto& metric = family.shape.metric.emplace_back();
   for (const auto& [name, value] : labels) metric.label.push_back({name, std::string(value)});
   family.always.push_back(always);
-  plan_.Take(family.shape.type == MetricType::Counter ? 1 : family.cells.width());
+  cell_count_ += family.shape.type == MetricType::Counter ? 1 : family.cells.width();
 }
 
 void ServerMetrics::DeclareRequests() {
@@ -142,7 +142,8 @@ void ServerMetrics::DeclareRequests() {
   for (const MethodTraits& method : kMethodTraits) {
     AddSeries({{"method", method.name}}, method.is_stream);
   }
-  streams_closed_ = plan_.Take(kMethodCount);
+  streams_closed_ = cell_count_;
+  cell_count_ += kMethodCount;
 }
 
 void ServerMetrics::DeclareBatches() {

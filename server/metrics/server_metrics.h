@@ -132,7 +132,7 @@ class ServerMetrics final : public Observer {
   LogThrottle fell_back_, integrity_, ended_receiving_;
   LogThrottle failed_{LogThrottle::kShortPeriod}, slow_{LogThrottle::kShortPeriod};
 
-  CellPlan plan_;
+  Cell cell_count_ = 0;
   std::vector<Family> families_;
   std::vector<BackendDescription> backends_;  // the last one is "other"
   std::vector<size_t> first_kernels_;         // of each backend, in kernel_durations_
