@@ -13,11 +13,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <initializer_list>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
@@ -53,17 +50,10 @@ void TuneMalloc() {
 
 void TuneMutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
-std::string ChoosePolling() {
+void ChoosePolling() {
   constexpr char kVariable[] = "GRPC_POLL_STRATEGY";
   const char* chosen = std::getenv(kVariable);
-  if (chosen == nullptr || *chosen == '\0') {
-    setenv(kVariable, "poll,epoll1", /*overwrite=*/1);
-    return "";
-  }
-  for (const absl::string_view name : absl::StrSplit(chosen, ',')) {
-    if (name != "poll" && name != "epoll1" && name != "all") return std::string(name);
-  }
-  return "";
+  if (chosen == nullptr || *chosen == '\0') setenv(kVariable, "poll,epoll1", /*overwrite=*/1);
 }
 
 void OpenStandardDescriptors() {
