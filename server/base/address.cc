@@ -18,10 +18,6 @@
 namespace histogram::server {
 namespace {
 
-absl::Status Wrong(absl::string_view expected, absl::string_view text) {
-  return Invalid("must be ", expected, ", not '", text, "'");
-}
-
 bool IsWildcard(const Address& address) {
   return address.host == "0.0.0.0" || address.host == "::";
 }

@@ -21,6 +21,10 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+inline absl::Status Wrong(absl::string_view expected, absl::string_view text) {
+  return Invalid("must be ", expected, ", not '", text, "'");
+}
+
 // Where a server listens.
 struct Address {
   bool is_unix = false;

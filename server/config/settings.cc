@@ -23,10 +23,6 @@ namespace {
 
 constexpr std::array<absl::string_view, 5> kByteUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
 
-absl::Status Wrong(absl::string_view expected, absl::string_view text) {
-  return Invalid("must be ", expected, ", not '", text, "'");
-}
-
 template <typename T>
 std::optional<T> Exactly(absl::string_view text) {
   T value{};
@@ -81,10 +77,7 @@ template <typename Whole>  // uint32_t or uint64_t
 absl::Status Read(const Setting& setting, const std::string& text, Whole& to) {
   const absl::StatusOr<uint64_t> value = ParseWhole(setting.as, text);
   if (!value.ok()) return value.status();
-  const auto& [min, max, or_zero] = setting.limits;
-  if ((*value < min || *value > max) && !(or_zero && *value == 0)) {
-    return OutOfLimits(setting, text);
-  }
+  if (*value < setting.limits.min || *value > setting.limits.max) return OutOfLimits(setting, text);
   to = static_cast<Whole>(*value);
   return absl::OkStatus();
 }
@@ -245,9 +238,8 @@ std::string LimitsOf(const Setting& setting) {
   if (setting.as == ReadAs::kAddress) return "HOST:PORT or off";
   if (Is<double>(setting)) return "0 to 1";
   if (!IsWhole(setting)) return "";
-  const auto& [min, max, or_zero] = setting.limits;
-  return absl::StrCat(or_zero ? "0 or " : "", FormatWhole(setting.as, min), " to ",
-                      FormatWhole(setting.as, max));
+  return absl::StrCat(FormatWhole(setting.as, setting.limits.min), " to ",
+                      FormatWhole(setting.as, setting.limits.max));
 }
 
 }  // namespace histogram::server

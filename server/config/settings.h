@@ -43,10 +43,9 @@ enum class Listed : uint8_t {
 using Member = std::variant<bool*, uint8_t*, uint32_t*, uint64_t*, double*, std::string*,
                             std::vector<std::string>*>;
 
-// Both inclusive. With `or_zero` 0 is allowed below `min`: it switches the thing off.
+// Both inclusive.
 struct Range {
   uint64_t min = 0, max = UINT64_MAX;
-  bool or_zero = false;
 };
 
 struct Setting {

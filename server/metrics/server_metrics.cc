@@ -235,30 +235,25 @@ void ServerMetrics::RequestFinished(const RequestNote& request) {
   request_durations_.Observe(
       shard, Index(method) * kSizeClassNames.size() + SizeClass(payload_bytes), duration_ns);
   payload_bytes_.Observe(shard, 0, payload_bytes);
-  if (LogEnabled(LogLevel::kDebug)) {
-    Log(LogLevel::kDebug, "request",
-        {{"method", MethodName(method)},
-         {"code", absl::StatusCodeToString(status.code())},
-         {"payload_bytes", payload_bytes},
-         {"duration_us", duration_ns / 1000}});
-  }
   const uint64_t slow_us = options_.config.transport.slow_request_us;
   const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
+  if (!failed && !slow && !LogEnabled(LogLevel::kDebug)) return;
+  const std::vector<LogField> fields = {{"method", MethodName(method)},
+                                        {"code", absl::StatusCodeToString(status.code())},
+                                        {"message", std::string(status.message())},
+                                        {"payload_bytes", payload_bytes},
+                                        {"duration_us", duration_ns / 1000},
+                                        {"peer", PeerAddress({peer.data(), peer.size()})},
+                                        {"tenant", tenant},
+                                        {"traceparent", traceparent}};
+  Log(LogLevel::kDebug, "request", fields);
   if (!failed && !slow) return;
   // A fault of the server is an error; a mistake of a client is information.
   const LogLevel level = absl::IsInternal(status) ? LogLevel::kError
                          : failed                 ? LogLevel::kInfo
                                                   : LogLevel::kWarn;
   LogThrottled(failed ? failed_ : slow_, clock_.Now(), level,
-               failed ? "request failed" : "slow request",
-               {{"method", MethodName(method)},
-                {"code", absl::StatusCodeToString(status.code())},
-                {"message", std::string(status.message())},
-                {"payload_bytes", payload_bytes},
-                {"duration_us", duration_ns / 1000},
-                {"peer", PeerAddress({peer.data(), peer.size()})},
-                {"tenant", tenant},
-                {"traceparent", traceparent}});
+               failed ? "request failed" : "slow request", fields);
 }
 
 void ServerMetrics::Refused(const absl::Status& status) {

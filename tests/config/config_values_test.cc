@@ -1,12 +1,8 @@
 // Values of settings: what is read, what is refused, and how it is shown.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -128,20 +124,6 @@ TEST(ReadFile, AFileThatCannotBeReadSaysWhy) {
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/nonexistent/h.toml"));
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("No such file"));
   EXPECT_THAT(std::string(ReadFile("/").status().message()), HasSubstr("Is a directory"));
-}
-
-TEST(ReadFile, APipeToWhichNobodyWritesIsRefused) {
-  const std::string path = testing::TempDir() + "config_pipe" + std::to_string(getpid());
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(std::string(ReadFile(path).status().message()),
-              HasSubstr(path + " is a pipe to which nobody writes"));
-  // A writer that stops without an end counts as nobody, too.
-  const int writer = open(path.c_str(), O_RDWR);
-  ASSERT_EQ(write(writer, "a = 1\n", 6), 6);
-  EXPECT_THAT(std::string(ReadFile(path).status().message()),
-              HasSubstr(path + " is a pipe to which nobody writes"));
-  close(writer);
-  std::remove(path.c_str());
 }
 
 TEST(ReadFile, AFileThatNeverEndsIsRefused) {
