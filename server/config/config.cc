@@ -248,44 +248,26 @@ std::vector<Contradiction> Contradictions(const Config& config) {
   };
 }
 
-// That no two listeners have the same place, and that none is open to other machines by oversight.
-absl::Status CheckAddresses(const Config& config) {
-  const TransportConfig& t = config.transport;
-  std::vector<std::pair<std::string, Address>> places;
-  const auto add = [&](absl::string_view flag, const std::string& text) -> absl::Status {
-    const Address address = *ParseAddress(text);  // it was checked when it was read
-    const std::string name = absl::StrCat(flag, " ", text);
-    for (const auto& [other_name, other] : places) {
-      if (!address.Overlaps(other)) continue;
-      return Invalid(name, " and ", other_name, " are the same place; give each a port of its own");
-    }
-    places.emplace_back(name, address);
-    return absl::OkStatus();
-  };
+// That no listener is open to other machines by oversight.
+absl::Status CheckAddresses(const TransportConfig& t) {
+  const auto is_local = [](const std::string& text) { return ParseAddress(text)->IsLocal(); };
   for (const std::string& text : t.listen) {
-    if (absl::Status status = add("--listen", text); !status.ok()) return status;
-    if (!t.tls_cert.empty() || t.allow_plaintext || places.back().second.IsLocal()) continue;
+    if (!t.tls_cert.empty() || t.allow_plaintext || is_local(text)) continue;
     return Invalid(
-        places.back().first,
+        "--listen ", text,
         " can be reached from other machines, and would be without TLS; give --tls-cert and "
         "--tls-key, or --allow-plaintext if something in front takes care of that");
   }
-  if (!t.http_listen.empty()) {
-    if (absl::Status status = add("--http-listen", t.http_listen); !status.ok()) return status;
-    const bool local = places.back().second.IsLocal();
-    if (!local && !t.token_file.empty()) {
-      return Invalid(places.back().first,
-                     " can be reached from other machines, and --token-file's tokens would cross "
-                     "the network without TLS; listen on 127.0.0.1 behind a proxy that ends TLS");
-    }
-    if (!local && !t.allow_plaintext) {
-      return Invalid(places.back().first,
-                     " can be reached from other machines, and has no TLS; give --allow-plaintext "
-                     "if something in front takes care of that");
-    }
+  if (t.http_listen.empty() || is_local(t.http_listen)) return absl::OkStatus();
+  if (!t.token_file.empty()) {
+    return Invalid("--http-listen ", t.http_listen,
+                   " can be reached from other machines, and --token-file's tokens would cross "
+                   "the network without TLS; listen on 127.0.0.1 behind a proxy that ends TLS");
   }
-  if (config.metrics_listen.empty()) return absl::OkStatus();
-  return add("--metrics-listen", config.metrics_listen);
+  if (t.allow_plaintext) return absl::OkStatus();
+  return Invalid("--http-listen ", t.http_listen,
+                 " can be reached from other machines, and has no TLS; give --allow-plaintext if "
+                 "something in front takes care of that");
 }
 
 // That the HTTP port's names and sites are spelled as Host and Origin spell them: others would
@@ -316,7 +298,7 @@ absl::Status CheckConfig(const Config& config) {
     if (holds) return Invalid(message);
   }
   if (absl::Status status = CheckSites(config.transport); !status.ok()) return status;
-  return CheckAddresses(config);
+  return CheckAddresses(config.transport);
 }
 
 }  // namespace

@@ -260,9 +260,6 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
       {"--bin-count-max 16777216", "--bin-count-max (16777216) takes 384MiB",
        "--queue-bytes-max (256MiB)"},
       {"--drain-delay 31s", "--drain-delay (31s)", "--drain-max (30s)"},
-      {"--metrics-listen 0.0.0.0:50051", "--metrics-listen 0.0.0.0:50051",
-       "--listen 127.0.0.1:50051"},
-      {"--listen 127.0.0.1:1 --listen [::]:1", "--listen 127.0.0.1:1", "--listen [::]:1"},
       {"--listen 0.0.0.0:0", "--listen 0.0.0.0:0", "--allow-plaintext"},
       {"--http-listen 0.0.0.0:0", "--http-listen 0.0.0.0:0", "--allow-plaintext"},
       {"--http-listen 127.evil.example:0", "--http-listen 127.evil", "--allow-plaintext"},
@@ -285,7 +282,6 @@ TEST(ParseConfig, LimitsThatJustAgreePass) {
   EXPECT_TRUE(Parse(Words("--http-listen 127.0.0.1:2 --http-host a,[::2] --http-allow-origin "
                           "null,https://b,http://[::2]:3"))
                   .ok());
-  EXPECT_TRUE(Parse({"--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}).ok());
   EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());
 }
 

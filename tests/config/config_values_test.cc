@@ -102,22 +102,6 @@ TEST(ParseAddress, RefusesEverythingElse) {
   EXPECT_THAT(std::string(too_long.status().message()), HasSubstr("107"));
 }
 
-TEST(AddressOverlaps, KnowsWildcardsAndFreePorts) {
-  const auto overlap = [](const char* a, const char* b) {
-    return ParseAddress(a)->Overlaps(*ParseAddress(b));
-  };
-  EXPECT_TRUE(overlap("127.0.0.1:1", "127.0.0.1:1"));
-  EXPECT_TRUE(overlap("LOCALHOST:1", "localhost:1"));
-  EXPECT_TRUE(overlap("0.0.0.0:1", "127.0.0.1:1"));
-  EXPECT_TRUE(overlap("127.0.0.1:1", "[::]:1"));
-  EXPECT_TRUE(overlap("unix:/a", "unix:/a"));
-  EXPECT_FALSE(overlap("unix:/a", "unix:/b"));
-  EXPECT_FALSE(overlap("unix:/a", "0.0.0.0:1"));
-  EXPECT_FALSE(overlap("127.0.0.1:1", "127.0.0.1:2"));
-  EXPECT_FALSE(overlap("127.0.0.1:1", "127.0.0.2:1"));
-  EXPECT_FALSE(overlap("127.0.0.1:0", "127.0.0.1:0"));
-}
-
 TEST(ReadFile, AFileThatCannotBeReadSaysWhy) {
   const auto missing = ReadFile("/nonexistent/h.toml");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
