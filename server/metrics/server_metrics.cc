@@ -76,9 +76,8 @@ size_t SizeClass(uint64_t payload_bytes) {
 
 BackendDescription DescribeBackend(const Backend& backend) {
   const BackendInfo& info = backend.info();
-  BackendDescription description{info.name, info.device, info.uuid, info.driver, {}, {}};
+  BackendDescription description{info.name, info.device, info.uuid, info.driver, {}};
   for (const KernelInfo& kernel : backend.kernels()) description.kernels.push_back(kernel.name);
-  description.choices = backend.choices();
   return description;
 }
 
@@ -174,10 +173,7 @@ void ServerMetrics::DeclareBatches() {
   for (const BackendDescription& backend : backends_) {
     first_kernels_.push_back(families_.back().always.size());
     for (const std::string& name : backend.kernels) {
-      const bool chosen =
-          std::any_of(backend.choices.begin(), backend.choices.end(),
-                      [&name](const KernelChoice& choice) { return choice.kernel == name; });
-      AddSeries({{"kernel", name}, {"backend", backend.name}}, chosen);
+      AddSeries({{"kernel", name}, {"backend", backend.name}}, /*always=*/false);
     }
   }
 }

@@ -41,8 +41,7 @@ namespace histogram::server {
 // The facts about a backend that labels need.
 struct BackendDescription {
   std::string name, device, uuid, driver;
-  std::vector<std::string> kernels;   // all that a BatchReport may name
-  std::vector<KernelChoice> choices;  // the dispatch table; its kernels are shown from the start
+  std::vector<std::string> kernels;  // all that a BatchReport may name; shown once they have run
 };
 BackendDescription DescribeBackend(const Backend& backend);
 
@@ -120,7 +119,7 @@ class ServerMetrics final : public Observer {
   size_t BackendIndex(std::string_view name) const;
   void CollectRecorded(std::vector<prometheus::MetricFamily>& families) const;
   void CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const;
-  void CollectDispatch(Writer& writer, const Batcher::Snapshot& snapshot) const;
+  void CollectPlacements(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectGauges(Writer& writer, const ServerState& state) const;
   // The process_ metrics of Prometheus clients. Asks the kernel at each call, and leaves out what
   // it does not tell.

@@ -3,10 +3,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,9 +75,8 @@ double CountFiles(DIR* folder) {
   return count;
 }
 
-// `none` stands for no limit.
-std::string LimitText(uint64_t limit, uint64_t none) {
-  return limit == none ? "any" : std::to_string(limit);
+std::string LimitText(uint64_t limit) {
+  return limit == UINT64_MAX ? "any" : std::to_string(limit);
 }
 
 }  // namespace
@@ -90,7 +87,7 @@ std::vector<MetricFamily> ServerMetrics::Collect() const {
   CollectRecorded(families);
   Writer writer(families);
   CollectBackends(writer, state.batcher);
-  CollectDispatch(writer, state.batcher);
+  CollectPlacements(writer, state.batcher);
   CollectGauges(writer, state);
   CollectSecurity(writer);
   CollectProcess(writer);
@@ -167,31 +164,7 @@ void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& sna
   }
 }
 
-void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& snapshot) const {
-  writer.Family(
-      "dispatch_batch_seconds",
-      "The dispatch table: the kernel for batches up to these limits, and what one cost when "
-      "it was measured; 0 where none was. Without tuning there are no rows.",
-      MetricType::Gauge);
-  constexpr size_t kChoicesMax = 64;  // of one backend, the first ones
-  for (const BackendDescription& backend : options_.backends) {
-    std::set<std::array<uint64_t, 4>> seen;  // of rows with the same limits the first is used
-    for (const KernelChoice& choice : backend.choices) {
-      if (seen.size() == kChoicesMax) break;
-      const auto type = static_cast<uint64_t>(choice.sample_type);
-      if (!seen.insert({type, choice.bin_count_max, choice.payload_bytes_max, choice.payloads_max})
-               .second) {
-        continue;
-      }
-      writer.Value({{"backend", backend.name},
-                    {"kernel", choice.kernel},
-                    {"sample_type", std::string(NameOf(choice.sample_type))},
-                    {"bin_count_max", std::to_string(choice.bin_count_max)},
-                    {"payload_bytes_max", LimitText(choice.payload_bytes_max, UINT64_MAX)},
-                    {"payloads_max", LimitText(choice.payloads_max, UINT32_MAX)}},
-                   static_cast<double>(choice.cost_ns) * 1e-9);
-    }
-  }
+void ServerMetrics::CollectPlacements(Writer& writer, const Batcher::Snapshot& snapshot) const {
   writer.Family("placement_info",
                 "Always 1; the backend that payloads up to this size go to, and why: only (there "
                 "is no other), estimate (costs measured at start) or trial (what got done on "
@@ -199,7 +172,7 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
                 MetricType::Gauge);
   for (const Batcher::Placement& placement : snapshot.placements) {
     writer.Value({{"samples", placement.typed ? "typed" : "bytes"},
-                  {"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)},
+                  {"payload_bytes_max", LimitText(placement.payload_bytes_max)},
                   {"backend", placement.backend},
                   {"reason", std::string(placement.reason)}},
                  1);
@@ -209,7 +182,7 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
                 MetricType::Counter);
   for (const Batcher::Placement& placement : snapshot.placements) {
     writer.Value({{"samples", placement.typed ? "typed" : "bytes"},
-                  {"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)}},
+                  {"payload_bytes_max", LimitText(placement.payload_bytes_max)}},
                  static_cast<double>(placement.switches));
   }
 }
