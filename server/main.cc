@@ -33,11 +33,7 @@ int main(int argc, char** argv) {
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
-  const auto descriptors = histogram::server::RaiseDescriptorLimit();
-  if (descriptors.now != descriptors.before) {
-    histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
-                           {{"now", descriptors.now}, {"before", descriptors.before}});
-  }
+  histogram::server::RaiseDescriptorLimit();
   for (const auto& [name, origin] : parsed->origins) {
     const std::string value = DisplayText(*histogram::server::FindSetting(name), parsed->config);
     histogram::server::Log(histogram::server::LogLevel::kDebug, "setting",

@@ -17,6 +17,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "server/base/logging.h"
 
 namespace histogram::server {
 namespace {
@@ -62,14 +63,14 @@ void OpenStandardDescriptors() {
   }
 }
 
-DescriptorLimit RaiseDescriptorLimit() {
+void RaiseDescriptorLimit() {
   constexpr rlim_t kDescriptorsMax = 1 << 20;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = std::max(before, std::min(limit.rlim_max, kDescriptorsMax));
-  if (limit.rlim_cur == before || setrlimit(RLIMIT_NOFILE, &limit) != 0) return {before, before};
-  return {before, limit.rlim_cur};
+  if (limit.rlim_cur == before || setrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  Log(LogLevel::kInfo, "limit of descriptors", {{"now", limit.rlim_cur}, {"before", before}});
 }
 
 uint32_t StartableThreads(uint32_t wanted) {

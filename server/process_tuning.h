@@ -29,11 +29,8 @@ void ChoosePolling();
 void OpenStandardDescriptors();
 
 // Raises the soft limit of open descriptors, which are sockets above all, to the hard one, at most
-// to a million. The usual soft limit, 1,024, is there for programs that use select(2).
-struct DescriptorLimit {
-  uint64_t before = 0, now = 0;
-};
-DescriptorLimit RaiseDescriptorLimit();
+// to a million, and logs it. The usual soft limit, 1,024, is there for programs that use select(2).
+void RaiseDescriptorLimit();
 
 // How many threads the process can start now, beside those that it has, up to `wanted`. Starts
 // them, and ends them again.
