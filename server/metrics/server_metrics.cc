@@ -305,10 +305,6 @@ void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t held_bytes, std::str
   cells_->Add(rejected_ + kReceiveMemory, calls);
 }
 
-void ServerMetrics::Expired() { cells_->Add(expired_, 1); }
-
-void ServerMetrics::Cancelled() { cells_->Add(cancelled_, 1); }
-
 void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::string_view reason) {
   LogThrottled(fell_back_, clock_.Now(), LogLevel::kWarn, "a batch ran on another backend",
                {{"from", from}, {"to", to}, {"reason", reason}});

@@ -80,8 +80,8 @@ class ServerMetrics final : public Observer {
   void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override;
   void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override;
   void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) override;
-  void Expired() override;
-  void Cancelled() override;
+  void Expired() override { cells_->Add(expired_, 1); }
+  void Cancelled() override { cells_->Add(cancelled_, 1); }
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
