@@ -62,6 +62,19 @@ std::pair<const Setting*, absl::string_view> FindFlag(absl::string_view flag) {
   return {setting, "false"};
 }
 
+// Adds a flag's value. Only lists take several.
+absl::Status AddValue(const Setting& setting, std::string value, std::vector<Assignment>& layer) {
+  const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
+  if (same == layer.end()) {
+    layer.push_back({&setting, std::move(value), absl::StrCat("--", setting.name)});
+  } else if (IsList(setting)) {
+    absl::StrAppend(&same->value, ",", value);
+  } else {
+    return Invalid("--", setting.name, " is given twice; give it once");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Assignment>> FlagLayer(const std::vector<absl::string_view>& arguments) {
   std::vector<Assignment> layer;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -88,21 +101,10 @@ absl::StatusOr<std::vector<Assignment>> FlagLayer(const std::vector<absl::string
     if (value.empty() && setting->placeholder == "FILE") {
       return Invalid(flag, " must name a file; leave it out to have none");
     }
-    const auto same =
-        absl::c_find_if(layer, [wanted = setting](const auto& a) { return a.setting == wanted; });
-    if (same == layer.end()) {
-      layer.push_back({setting, std::move(value), absl::StrCat("--", setting->name)});
-    } else if (IsList(*setting)) {
-      absl::StrAppend(&same->value, ",", value);
-    } else {
-      return Invalid("--", setting->name, " is given twice; give it once");
-    }
+    absl::Status status = AddValue(*setting, std::move(value), layer);
+    if (!status.ok()) return status;
   }
   return layer;
-}
-
-std::string EnvironmentName(absl::string_view name) {
-  return absl::StrCat(kPrefix, absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
 }
 
 // An empty variable counts as not set, which is what composing tools leave behind.

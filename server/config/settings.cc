@@ -172,6 +172,10 @@ const Setting* FindSetting(absl::string_view name) {
   return nullptr;
 }
 
+std::string EnvironmentName(absl::string_view name) {
+  return absl::StrCat("HISTSVC_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
+}
+
 absl::Status SetFromText(const Setting& setting, const std::string& text, absl::string_view source,
                          Config& config) {
   const absl::Status status =

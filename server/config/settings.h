@@ -64,6 +64,8 @@ struct Setting {
 absl::Span<const Setting> Settings();
 // By name; nullptr if there is none.
 const Setting* FindSetting(absl::string_view name);
+// "HISTSVC_QUEUE_BYTES_MAX"
+std::string EnvironmentName(absl::string_view name);
 
 // Sets one setting. On an error `config` is unchanged, and the message is a sentence that starts
 // with `source`: "--queue-bytes-max must be ...".
