@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -16,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "forms/nearest.h"
+#include "server/base/read_file.h"
 #include "server/config/build.h"
 #include "server/config/settings.h"
 
@@ -23,9 +26,10 @@ namespace histogram::server {
 namespace {
 
 constexpr absl::string_view kPrefix = "HISTSVC_";
+constexpr absl::string_view kConfigVariable = "HISTSVC_CONFIG";
 constexpr absl::string_view kClientVariable = "HISTSVC_SERVER";  // the client's --server
 
-// The listed setting that `name` most likely means, spelled as its flag; empty when none is near.
+// The listed setting that `name` most likely means, spelled as in a file; empty when none is near.
 std::string NearestSetting(absl::string_view name, std::vector<std::string> others) {
   for (const Setting& setting : Settings()) {
     if (setting.listed != Listed::kUnlisted) others.emplace_back(setting.name);
@@ -37,11 +41,17 @@ std::string NearestSetting(absl::string_view name, std::vector<std::string> othe
 struct Assignment {
   const Setting* setting;
   std::string value;
-  std::string source;  // "--listen", "HISTSVC_LISTEN"
+  std::string source;  // "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
+};
+
+// What the command line says, before any value is interpreted.
+struct CommandLine {
+  std::optional<std::string> config_file;
+  std::vector<Assignment> assignments;
 };
 
 absl::Status UnknownFlag(absl::string_view flag) {
-  std::vector<std::string> others = {"help", "help-all", "version", "print-config"};
+  std::vector<std::string> others = {"help", "help-all", "version", "print-config", "config"};
   for (const Setting& setting : Settings()) {
     if (IsSwitch(setting)) others.push_back(absl::StrCat("no-", setting.name));
   }
@@ -62,21 +72,22 @@ std::pair<const Setting*, absl::string_view> FindFlag(absl::string_view flag) {
   return {setting, "false"};
 }
 
-// Adds a flag's value. Only lists take several.
-absl::Status AddValue(const Setting& setting, std::string value, std::vector<Assignment>& layer) {
+// Adds a value to a layer. Only lists take several.
+absl::Status AddValue(const Setting& setting, std::string value, std::string source,
+                      std::vector<Assignment>& layer) {
   const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
   if (same == layer.end()) {
-    layer.push_back({&setting, std::move(value), absl::StrCat("--", setting.name)});
+    layer.push_back({&setting, std::move(value), std::move(source)});
   } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
-    return Invalid("--", setting.name, " is given twice; give it once");
+    return Invalid(source, " is given twice; give it once");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Assignment>> FlagLayer(const std::vector<absl::string_view>& arguments) {
-  std::vector<Assignment> layer;
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view>& arguments) {
+  CommandLine line;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--print-config") continue;
     const absl::string_view flag = arguments[i].substr(0, arguments[i].find('='));
@@ -85,23 +96,70 @@ absl::StatusOr<std::vector<Assignment>> FlagLayer(const std::vector<absl::string
                      "'; every setting is a flag, see --help");
     }
     const auto [setting, implied] = FindFlag(flag);
-    if (setting == nullptr) return UnknownFlag(flag);
+    if (setting == nullptr && flag != "--config") return UnknownFlag(flag);
     std::string value(implied);
     if (flag.size() < arguments[i].size()) {
       if (value == "false") return Invalid(flag, " takes no value");
       value = std::string(arguments[i].substr(flag.size() + 1));
     } else if (value.empty()) {
       if (i + 1 == arguments.size() || absl::StartsWith(arguments[i + 1], "--")) {
-        return Invalid(flag, " needs a value: ", flag, " ", PlaceholderOf(*setting));
+        return Invalid(flag, " needs a value: ", flag, " ",
+                       setting == nullptr ? "FILE" : PlaceholderOf(*setting));
       }
       value = std::string(arguments[++i]);
     }
     // An empty name of a file is that of a script's variable that is not set. Without its file the
     // server would be open to more than it was meant for.
-    if (value.empty() && setting->placeholder == "FILE") {
+    if (value.empty() && (setting == nullptr || setting->placeholder == "FILE")) {
       return Invalid(flag, " must name a file; leave it out to have none");
     }
-    absl::Status status = AddValue(*setting, std::move(value), layer);
+    if (setting != nullptr) {
+      absl::Status status =
+          AddValue(*setting, std::move(value), absl::StrCat("--", setting->name), line.assignments);
+      if (!status.ok()) return status;
+    } else if (line.config_file) {
+      return Invalid("--config is given twice; there is one config file");
+    } else {
+      line.config_file = std::move(value);
+    }
+  }
+  return line;
+}
+
+// Reads a value of the config file: as a variable has it, or a string in double quotes.
+absl::Status ReadValue(absl::string_view text, std::string& value) {
+  if (text.empty()) return Invalid("a value is missing; write \"\" for an empty text");
+  value = std::string(text);
+  if (!absl::ConsumePrefix(&text, "\"")) return absl::OkStatus();
+  if (!absl::ConsumeSuffix(&text, "\"") || !absl::CUnescape(text, &value)) {
+    return Invalid(
+        "a string must end with its closing quote, and may have the escapes \\\\, \\\", "
+        "\\n and \\t");
+  }
+  return absl::OkStatus();
+}
+
+// A setting a line, as KEY = VALUE. Lines that begin with # are comments.
+absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.status();
+  std::vector<Assignment> layer;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+    const std::string place = absl::StrCat(path, ":", ++number, ": ");
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line.front() == '#') continue;
+    const size_t equals = line.find('=');
+    if (equals == absl::string_view::npos) return Invalid(place, "expected KEY = VALUE");
+    const absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
+    const Setting* setting = FindSetting(key);
+    if (setting == nullptr) {
+      return Invalid(place, "unknown setting ", key, DidYouMean(NearestSetting(key, {})));
+    }
+    std::string value;
+    absl::Status status = ReadValue(absl::StripAsciiWhitespace(line.substr(equals + 1)), value);
+    if (!status.ok()) return Invalid(place, status.message());
+    status = AddValue(*setting, std::move(value), absl::StrCat(place, key), layer);
     if (!status.ok()) return status;
   }
   return layer;
@@ -112,12 +170,15 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
                                          std::vector<std::string>& warnings) {
   std::vector<Assignment> layer;
   for (const auto& [variable, value] : variables) {
-    if (!absl::StartsWith(variable, kPrefix) || variable == kClientVariable) continue;
+    if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable ||
+        variable == kClientVariable) {
+      continue;
+    }
     const std::string name =
         absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
     const Setting* setting = FindSetting(name);
     if (setting == nullptr || EnvironmentName(name) != variable) {
-      const std::string nearest = NearestSetting(name, {});
+      const std::string nearest = NearestSetting(name, {"config"});
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
@@ -264,11 +325,18 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
   if (has("--help-all")) return ParsedConfig{.text = HelpText(/*all=*/true)};
   if (has("--version") || has("-V")) return ParsedConfig{.text = VersionText()};
 
-  const absl::StatusOr<std::vector<Assignment>> flags = FlagLayer(arguments);
-  if (!flags.ok()) return flags.status();
+  absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
+  if (!line.ok()) return line.status();
+  for (const auto& [name, value] : environment) {
+    if (name == kConfigVariable && !line->config_file && !value.empty()) line->config_file = value;
+  }
   ParsedConfig parsed;
-  absl::Status status = Apply(EnvironmentLayer(environment, parsed.warnings), parsed);
-  if (status.ok()) status = Apply(*flags, parsed);
+  absl::StatusOr<std::vector<Assignment>> file = std::vector<Assignment>();
+  if (line->config_file) file = FileLayer(*line->config_file);
+  absl::Status status = file.status();
+  if (status.ok()) status = Apply(*file, parsed);
+  if (status.ok()) status = Apply(EnvironmentLayer(environment, parsed.warnings), parsed);
+  if (status.ok()) status = Apply(line->assignments, parsed);
   if (status.ok()) status = CheckConfig(parsed.config);
   if (!status.ok()) return status;
   const std::string& metrics = parsed.config.metrics_listen;

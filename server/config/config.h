@@ -1,5 +1,5 @@
 // Every setting of the server, its default, and where it comes from.
-// Precedence: flags over HISTSVC_ environment variables over these defaults.
+// Precedence: flags over HISTSVC_ environment variables over a config file over these defaults.
 //
 // Plain values; ParseConfig is a thread-safe function without state. Units are the last part of a
 // name. The flag of a member, its limits and its help stand in table.cc.
@@ -80,12 +80,13 @@ struct ParsedConfig {
   // One sentence each, for the log: unknown HISTSVC_ variables, and a metrics port that other
   // machines can reach.
   std::vector<std::string> warnings = {};
-  // Where each setting that is not left at its default is set: "--drain-max", "HISTSVC_LANES".
+  // Where each setting that is not left at its default is set: "--drain-max",
+  // "server.toml:3: drain-max".
   std::map<std::string, std::string, std::less<>> origins = {};
 };
 
-// The effective configuration of this command line. INVALID_ARGUMENT with one sentence for the user
-// otherwise; the program exits 2 then.
+// The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file
+// from being read) with one sentence for the user otherwise; the program exits 2 then.
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const Variables& environment);
 

@@ -1,5 +1,5 @@
-// The table of settings. Flags, environment variables, --help, --print-config and the checks all
-// read this one table. And the values of settings as text: parsed strictly, formatted
+// The table of settings. Flags, environment variables, file keys, --help, --print-config and the
+// checks all read this one table. And the values of settings as text: parsed strictly, formatted
 // for people. Functions without state.
 #ifndef HISTOGRAM_SERVER_CONFIG_SETTINGS_H_
 #define HISTOGRAM_SERVER_CONFIG_SETTINGS_H_
@@ -50,7 +50,7 @@ struct Range {
 
 struct Setting {
   absl::string_view group = {};  // the heading in --help that starts with this setting
-  absl::string_view name;        // of the flag without dashes
+  absl::string_view name;        // of the flag without dashes, and of the file's key
   Listed listed = Listed::kHelp;
   ReadAs as = ReadAs::kPlain;
   Range limits = {};                   // of whole numbers
@@ -102,7 +102,7 @@ std::string FormatDuration(uint64_t microseconds);  // "3s", "1.5ms", "30m", "0"
 // What --help prints: the settings that matter to most, or all of them.
 std::string HelpText(bool all);
 std::string VersionText();
-// The settings in force, each with its help and its source.
+// The configuration in the config file's own format, loadable with --config.
 std::string PrintConfigText(const ParsedConfig& parsed);
 
 }  // namespace histogram::server

@@ -56,9 +56,12 @@ std::string HelpText(bool all) {
       "Counts the samples of payloads that clients send over gRPC or HTTP.\n"
       "\n"
       "Flags win over environment variables (HISTSVC_QUEUE_BYTES_MAX=256MiB; HISTSVC_LISTEN takes\n"
-      "several addresses, separated by commas). BYTES may end in KiB, MiB, GiB or TiB. TIME has a\n"
-      "unit: 200us, 5ms, 1.5s, 30m, 2h.\n\nGeneral:\n",
-      HelpEntry("--print-config", "print the configuration in force, and exit"),
+      "several addresses, separated by commas), which win over the config file (queue-bytes-max =\n"
+      "\"256MiB\"). BYTES may end in KiB, MiB, GiB or TiB. TIME has a unit: 200us, 5ms, 1.5s, 30m, "
+      "2h.\n\nGeneral:\n",
+      HelpEntry("--config FILE", "read settings from this file (also HISTSVC_CONFIG)"),
+      HelpEntry("--print-config",
+                "print the configuration in force, as a file for --config, and exit"),
       HelpEntry("-h, --help",
                 all ? "print the settings that matter most, and exit" : "print this and exit"),
       HelpEntry("--help-all", all ? "print this and exit" : "print every setting and exit"),
@@ -82,8 +85,8 @@ std::string VersionText() {
 }
 
 std::string PrintConfigText(const ParsedConfig& parsed) {
-  std::string out =
-      absl::StrCat("# Effective configuration of histogram-server ", GetBuildInfo().version, "\n");
+  std::string out = absl::StrCat("# Effective configuration of histogram-server ",
+                                 GetBuildInfo().version, ". Load it with --config FILE.\n");
   for (const Setting& setting : Settings()) {
     if (!setting.group.empty()) absl::StrAppend(&out, "\n# ---- ", setting.group, "\n");
     const auto origin = parsed.origins.find(setting.name);

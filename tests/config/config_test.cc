@@ -1,9 +1,12 @@
-// Flags over environment over defaults; what is refused, and with which sentence.
+// Flags over environment over file over defaults; what is refused, and with which sentence.
 #include "server/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,6 +41,24 @@ std::string ErrorOf(const std::vector<std::string>& arguments, const Variables& 
   return parsed.ok() ? "no error" : std::string(parsed.status().message());
 }
 
+// A file that is gone after the test.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(absl::string_view text) {
+    const int file = mkstemp(path_.data());
+    EXPECT_GE(file, 0);
+    EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(file);
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = testing::TempDir() + "config_test_XXXXXX";
+};
+
 TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
   const auto parsed = Parse({});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -49,18 +70,28 @@ TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
   }
 }
 
-TEST(ParseConfig, FlagsWinOverEnvironmentOverDefaults) {
+TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
+  const TemporaryFile file(
+      "streams-max = 10\nlanes = 10\nbin-count-max = 10\nlisten = 127.0.0.1:1\n");
   const Variables environment = {{"HISTSVC_STREAMS_MAX", "20"},
                                  {"HISTSVC_LANES", "20"},
                                  {"HISTSVC_LISTEN", "127.0.0.1:2,unix:/a"},
                                  {"HISTSVC_LOG_LEVEL", ""}};
-  const auto parsed = Parse({"--streams-max", "30"}, environment);
+  const auto parsed = Parse({"--config", file.path(), "--streams-max", "30"}, environment);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->config.transport.streams_max, 30u);
   EXPECT_EQ(parsed->config.backend.cuda_lanes, 20u);
+  EXPECT_EQ(parsed->config.transport.bin_count_max, 10u);
   EXPECT_THAT(parsed->config.transport.listen, ElementsAre("127.0.0.1:2", "unix:/a"));
   EXPECT_EQ(parsed->config.log.level, LogLevel::kInfo);
-  EXPECT_EQ(parsed->origins.at("lanes"), "HISTSVC_LANES");
+}
+
+TEST(ParseConfig, TheFileMayBeNamedByTheEnvironment) {
+  const TemporaryFile file("streams-max = 11\n");
+  const TemporaryFile other("streams-max = 12\n");
+  const Variables environment = {{"HISTSVC_CONFIG", file.path()}};
+  EXPECT_EQ(Parse({}, environment)->config.transport.streams_max, 11u);
+  EXPECT_EQ(Parse({"--config", other.path()}, environment)->config.transport.streams_max, 12u);
 }
 
 TEST(ParseConfig, ReadsEveryKindOfValue) {
@@ -89,7 +120,7 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
 }
 
 TEST(ParseConfig, AnEmptyNameOfAFileIsRefused) {
-  for (const char* const flag : {"--token-file", "--tls-cert", "--tls-client-ca"}) {
+  for (const char* const flag : {"--token-file", "--tls-cert", "--tls-client-ca", "--config"}) {
     const std::string error = absl::StrCat(flag, " must name a file; leave it out to have none");
     EXPECT_EQ(ErrorOf({flag, ""}), error);
     EXPECT_EQ(ErrorOf({absl::StrCat(flag, "=")}), error);
@@ -116,8 +147,10 @@ TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
 TEST(ParseConfig, MissingAndRepeatedValuesAreRefused) {
   EXPECT_EQ(ErrorOf({"--queue-bytes-max"}),
             "--queue-bytes-max needs a value: --queue-bytes-max BYTES");
+  EXPECT_EQ(ErrorOf({"--config"}), "--config needs a value: --config FILE");
   EXPECT_EQ(ErrorOf({"--lanes", "1", "--lanes", "2"}), "--lanes is given twice; give it once");
   EXPECT_EQ(ErrorOf({"--tune", "--no-tune"}), "--tune is given twice; give it once");
+  EXPECT_THAT(ErrorOf({"--config", "a", "--config", "b"}), HasSubstr("given twice"));
 }
 
 TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
@@ -140,6 +173,58 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
   EXPECT_THAT(ErrorOf({"--connection-age-max", "721h"}), HasSubstr("must be 0 to 720h, not 721h"));
   EXPECT_THAT(ErrorOf({}, {{"HISTSVC_LANES", "many"}}),
               HasSubstr("HISTSVC_LANES must be a whole number, not 'many'"));
+  const TemporaryFile file("\nlanes = 257\n");
+  EXPECT_THAT(ErrorOf({"--config", file.path()}),
+              HasSubstr(file.path() + ":2: lanes must be 0 to 256, not 257"));
+}
+
+TEST(ParseConfig, AFlagDoesNotExcuseAWrongFile) {
+  const TemporaryFile file("lanes = 257\n");
+  EXPECT_THAT(ErrorOf({"--config", file.path(), "--lanes", "4"}), HasSubstr("lanes must be"));
+}
+
+TEST(ParseConfig, UnknownFileKeysAreRefusedWithTheNearest) {
+  const TemporaryFile file("# mine\nqueue_bytes_max = 1\n");
+  EXPECT_EQ(ErrorOf({"--config", file.path()}),
+            file.path() + ":2: unknown setting queue_bytes_max; did you mean queue-bytes-max?");
+  const TemporaryFile config("config = x\n");
+  EXPECT_EQ(ErrorOf({"--config", config.path()}), config.path() + ":1: unknown setting config");
+  const TemporaryFile none("listen = \"\"\n");
+  EXPECT_THAT(ErrorOf({"--config", none.path()}), HasSubstr("listen needs at least one address"));
+  EXPECT_THAT(ErrorOf({"--config", "/nonexistent/x"}), HasSubstr("cannot read /nonexistent/x"));
+}
+
+TEST(ParseConfig, ReadsAFileLineByLine) {
+  const TemporaryFile file(
+      "# comment\r\n\n  lanes = 12\r\nforce-kernel=bare words # ; \\\nlisten = 127.0.0.1:1\n"
+      "port-file = \"quoted # \\\"x\\\" \\\\ \\n\\t;\"\ntls-key = \"\"\nlisten = \"unix:/a\"");
+  const auto parsed = Parse({"--config", file.path()});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.backend.cuda_lanes, 12u);
+  EXPECT_EQ(parsed->config.backend.force_kernel, "bare words # ; \\");
+  EXPECT_EQ(parsed->config.port_file, "quoted # \"x\" \\ \n\t;");
+  EXPECT_THAT(parsed->config.transport.listen, ElementsAre("127.0.0.1:1", "unix:/a"));
+  EXPECT_EQ(parsed->origins.at("lanes"), file.path() + ":3: lanes");
+}
+
+TEST(ParseConfig, WrongLinesOfAFileAreNamed) {
+  struct {
+    absl::string_view text, message;
+  } const files[] = {{"lanes = 1\n\nlanes = 2", ":3: lanes is given twice; give it once"},
+                     {"\n[section]", ":2: expected KEY = VALUE"},
+                     {"; comment", ":1: expected KEY = VALUE"},
+                     {absl::string_view("\0\0", 2), ":1: expected KEY = VALUE"},
+                     {"= 1", ":1: unknown setting "},
+                     {"token-file =", ":1: a value is missing; write \"\" for an empty text"},
+                     {"token-file = \"x", ":1: a string must end with its closing quote"},
+                     {"token-file = \"x\" # mine", ":1: a string must end with its closing quote"},
+                     {"token-file = \"x\\\"", ":1: a string must end with its closing quote"},
+                     {"token-file = \"\\q\"", "the escapes"},
+                     {"lanes = [1, 2]", ":1: lanes must be a whole number, not '[1, 2]'"}};
+  for (const auto& [text, message] : files) {
+    const TemporaryFile file(text);
+    EXPECT_THAT(ErrorOf({"--config", file.path()}), HasSubstr(std::string(message)));
+  }
 }
 
 TEST(ParseConfig, UnknownVariablesOnlyWarn) {
@@ -200,18 +285,23 @@ TEST(ParseConfig, LimitsThatJustAgreePass) {
   EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());
 }
 
-TEST(PrintConfig, ShowsValuesAndTheirSources) {
-  const auto printed =
-      Parse(Words("--print-config --lanes 3 --fault-injection lose:3 --port-file a\\b"),
-            {{"HISTSVC_QUEUE_BYTES_MAX", "300MiB"}});
+TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
+  std::vector<std::string> arguments = Words(
+      "--print-config --listen [::1]:0 --lanes 3 --verify-fraction 0.125 --metrics-listen off "
+      "--require-backend cuda --drain-max 90s --queue-bytes-max 300MiB --fault-injection lose:3 "
+      "--port-file a\\b#c");
+  arguments.insert(arguments.end(), {"--listen", "unix:/tmp/a b \"c\\.sock"});
+  const auto printed = Parse(arguments);
   ASSERT_TRUE(printed.ok()) << printed.status();
-  for (const char* const part :
-       {"\n# Set by --lanes: 3\nlanes = 3\n", "\nqueue-bytes-max = \"300MiB\"\n",
-        "\n# Set by HISTSVC_QUEUE_BYTES_MAX: 300MiB\n", "\nport-file = \"a\\\\b\"\n",
-        "\nfault-injection = \"lose:3\"\n", "\ntls-cert = \"\"\n"}) {
-    EXPECT_THAT(printed->text, HasSubstr(part));
+  EXPECT_THAT(printed->text, HasSubstr("\n# Set by --lanes: 3\nlanes = 3\n"));
+  EXPECT_THAT(printed->text, HasSubstr("\nqueue-bytes-max = \"300MiB\"\n"));
+
+  const TemporaryFile file(printed->text);
+  const auto loaded = Parse({"--config", file.path()});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (const Setting& setting : Settings()) {
+    EXPECT_EQ(TextOf(setting, loaded->config), TextOf(setting, printed->config)) << setting.name;
   }
-  EXPECT_FALSE(absl::StrContains(printed->text, "batch-max"));
 }
 
 TEST(Help, NamesTheFlagsThatMatterAndHelpAllTheRest) {

@@ -9,9 +9,10 @@ from harness.server import clean_environment
 from test_operations import run_to_the_end
 
 
-def test_the_running_server_has_what_was_set(start_server):
-    server = start_server("--bin-count-max", 21, env={
-        "HISTSVC_BIN_COUNT_MAX": "22", "HISTSVC_STREAMS_MAX": "23", "HISTSVC_NO_SUCH_THING": "1"})
+def test_the_running_server_has_what_was_set(start_server, tmp_path):
+    file = tmp_path / "server.conf"
+    file.write_text("bin-count-max = 21\nstreams-max = 22\n")
+    server = start_server("--config", file, env={"HISTSVC_STREAMS_MAX": "23", "HISTSVC_NO_SUCH_THING": "1"})
     assert "HISTSVC_NO_SUCH_THING" in server.stderr()  # it is served all the same
     with Client(server.address) as client:
         limits = client.stub.Describe(pb.DescribeRequest(), timeout=60).limits
