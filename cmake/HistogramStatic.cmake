@@ -4,7 +4,7 @@
 set(HISTOGRAM_STATIC_DEPS "${PROJECT_SOURCE_DIR}/build/static-deps" CACHE PATH
   "Where scripts/static-deps has put its archives")
 if(HISTOGRAM_SERVICE AND NOT EXISTS "${HISTOGRAM_STATIC_DEPS}/lib/libgrpc++.a")
-  message(FATAL_ERROR "HISTOGRAM_STATIC=ON needs archives of gRPC and prometheus-cpp, "
+  message(FATAL_ERROR "HISTOGRAM_STATIC=ON needs archives of gRPC, prometheus-cpp, spdlog and fmt, "
     "but ${HISTOGRAM_STATIC_DEPS}/lib has none: run scripts/static-deps first.")
 endif()
 set(CMAKE_SKIP_RPATH ON)  # nothing of ours is loaded at run time

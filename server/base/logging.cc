@@ -1,6 +1,8 @@
 #include "server/base/logging.h"
 
 #include <poll.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <atomic>
 #include <climits>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -17,27 +20,39 @@
 namespace histogram::server {
 namespace {
 
-constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warn", "error", "off"};
+struct LevelName {
+  std::string_view name;
+  spdlog::level::level_enum spdlog_level;
+};
+constexpr std::array<LevelName, 5> kLevels = {{{"debug", spdlog::level::debug},
+                                               {"info", spdlog::level::info},
+                                               {"warn", spdlog::level::warn},
+                                               {"error", spdlog::level::err},
+                                               {"off", spdlog::level::off}}};
+
+const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
 // Standard error, which may be a pipe that nobody reads: a line for which there is no room is lost
-// and counted. Thread-safe. Has nothing to destroy, so threads may log until the very end.
-class Sink {
+// and counted. spdlog's own sinks would wait.
+class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  std::atomic<LogLevel> from{LogLevel::kInfo};
-  std::atomic<LogFormat> log_format{LogFormat::kText};
-  std::atomic<uint64_t> lost{0};
-
-  void Write(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    if (told_ != lost) Tell();
-    if (!WriteNow(line + '\n')) ++lost;
-  }
+  uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+  void SetFormat(LogFormat format) { log_format_.store(format, std::memory_order_relaxed); }
+  LogFormat log_format() const { return log_format_.load(std::memory_order_relaxed); }
 
  private:
+  // Called by one thread at a time. FormatLogLine has written the whole line.
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (told_ != lost()) Tell();
+    const std::string line = std::string(message.payload.data(), message.payload.size()) + '\n';
+    if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void flush_() override {}
+
   void Tell() {
-    const uint64_t lost_now = lost;
+    const uint64_t lost_now = lost();
     const LogField lost_lines("lines", lost_now - told_);
-    if (WriteNow(FormatLogLine(log_format, absl::ToUnixMicros(absl::Now()), LogLevel::kWarn,
+    if (WriteNow(FormatLogLine(log_format(), absl::ToUnixMicros(absl::Now()), LogLevel::kWarn,
                                "log lines are lost: nobody reads them", {lost_lines}) +
                  '\n')) {
       told_ = lost_now;
@@ -62,14 +77,26 @@ class Sink {
     return write(STDERR_FILENO, piece.data(), piece.size()) == static_cast<ssize_t>(piece.size());
   }
 
-  std::mutex mutex_;
+  std::atomic<LogFormat> log_format_{LogFormat::kText};
+  std::atomic<uint64_t> lost_{0};
   bool cut_ = false;   // the last line lacks its end
   uint64_t told_ = 0;  // of those that are lost
 };
 
-Sink& GetSink() {
-  static Sink sink;
-  return sink;
+// Never destroyed, so that threads may log until the very end.
+struct State {
+  State() : logger("server", sink) {
+    logger.set_level(spdlog::level::info);
+    // A full disk or a closed pipe behind standard error must not end the service.
+    logger.set_error_handler([](const std::string&) {});
+  }
+  std::shared_ptr<NonBlockingSink> sink = std::make_shared<NonBlockingSink>();
+  spdlog::logger logger;
+};
+
+State& GetState() {
+  static State* const state = new State;
+  return *state;
 }
 
 std::string FormatTime(int64_t time_us) {
@@ -98,19 +125,22 @@ bool IsPlain(std::string_view text) {
 }  // namespace
 
 void InitLogging(LogLevel from, LogFormat format) {
-  GetSink().log_format = format;
-  GetSink().from = from;
+  State& state = GetState();
+  state.sink->SetFormat(format);
+  state.logger.set_level(Named(from).spdlog_level);
 }
 
-bool LogEnabled(LogLevel level) { return level >= GetSink().from.load(std::memory_order_relaxed); }
+bool LogEnabled(LogLevel level) { return GetState().logger.should_log(Named(level).spdlog_level); }
 
-uint64_t LogLinesLost() { return GetSink().lost; }
+uint64_t LogLinesLost() { return GetState().sink->lost(); }
 
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields) {
   if (!LogEnabled(level)) return;
   try {
-    GetSink().Write(
-        FormatLogLine(GetSink().log_format, absl::ToUnixMicros(absl::Now()), level, event, fields));
+    State& state = GetState();
+    const std::string line = FormatLogLine(state.sink->log_format(),
+                                           absl::ToUnixMicros(absl::Now()), level, event, fields);
+    state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
     // Out of memory while logging: the event is lost, the service goes on.
   }
@@ -136,7 +166,7 @@ void LogThrottled(LogThrottle& throttle, TimeNs now, LogLevel level, std::string
 std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,
                           absl::Span<const LogField> fields) {
   const bool json = format == LogFormat::kJson;
-  const std::string_view name = kLevelNames[static_cast<size_t>(level)];
+  const std::string_view name = Named(level).name;
   std::string line = FormatTime(time_us);
   const std::string quoted = Quote(event);
   if (json) {

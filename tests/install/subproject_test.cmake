@@ -18,7 +18,7 @@ endforeach()
 install(TARGETS letters)
 ")
 set(hidden "")
-foreach(package IN ITEMS absl gRPC Protobuf GTest benchmark CLI11 prometheus-cpp Boost OpenSSL PNG
+foreach(package IN ITEMS absl gRPC Protobuf GTest benchmark spdlog CLI11 prometheus-cpp Boost OpenSSL PNG
     Python3 CUDAToolkit)
   list(APPEND hidden "-DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON")
 endforeach()

@@ -18,7 +18,7 @@ BOOST = r"boost/"
 CUDA = r"(cuda|cub|thrust|nvml|cooperative_groups|nv)[/_.a-z]|kernels/cuda/"
 CLOCK = r"(chrono|ctime|time\.h|sys/time\.h|absl/time/.*)$"
 KERNELS_PUBLIC = r"histogram/(?!v1/|client\.h)"
-THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(CLI|nlohmann|png|boost/)"
+THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png|boost/)"
 
 # Folder (the longest match wins) -> what must not be included, and, among the project's own headers,
 # what may be. None: anything that is not forbidden.
