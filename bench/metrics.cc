@@ -16,9 +16,8 @@ namespace {
 MetricsOptions Options() {
   MetricsOptions options;
   for (const char* name : {"cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu"}) {
-    BackendDescription backend{name, "device", "uuid", "driver", {}, {}};
+    BackendDescription backend{name, "device", "uuid", "driver", {}};
     for (int k = 0; k < 20; ++k) backend.kernels.push_back("kernel_number_" + std::to_string(k));
-    backend.choices.emplace_back().kernel = backend.kernels.back();
     options.backends.push_back(backend);
   }
   return options;

@@ -4,7 +4,6 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
-#include <netinet/in.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -17,7 +16,6 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -38,33 +36,6 @@ constexpr uint64_t kHeadBytesMax = uint64_t{2} << 20;  // spec and framing besid
 constexpr uint64_t kReplyBytesMax = (uint64_t{256} << 20) + (uint64_t{64} << 10);
 constexpr absl::Duration kKeepaliveMin = absl::Seconds(10);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
-
-// Of HOST:PORT, or of several.
-bool ConsumeScheme(absl::string_view& address) {
-  return absl::ConsumePrefix(&address, "dns:") || absl::ConsumePrefix(&address, "ipv4:") ||
-         absl::ConsumePrefix(&address, "ipv6:");
-}
-
-// `host`: in brackets, which a URI may escape. A zone (fe80::1%eth0) is no part of the result.
-std::optional<in6_addr> Ipv6Of(absl::string_view host) {
-  if (!absl::ConsumePrefix(&host, "[") && !absl::ConsumePrefix(&host, "%5B")) return std::nullopt;
-  if (!absl::ConsumeSuffix(&host, "]") && !absl::ConsumeSuffix(&host, "%5D")) return std::nullopt;
-  in6_addr address{};
-  const std::string text(host.substr(0, host.find('%')));
-  if (inet_pton(AF_INET6, text.c_str(), &address) != 1) return std::nullopt;
-  return address;
-}
-
-// Loopback, or the address that stands for all of this machine's.
-bool IsLocalHost(absl::string_view host) {
-  if (const std::optional<in6_addr> v6 = Ipv6Of(host); v6.has_value()) {
-    return IN6_IS_ADDR_LOOPBACK(&*v6) || IN6_IS_ADDR_UNSPECIFIED(&*v6) ||
-           (IN6_IS_ADDR_V4MAPPED(&*v6) && v6->s6_addr[12] == 127);
-  }
-  const auto numeric = [](char c) { return absl::ascii_isdigit(c) || c == '.'; };
-  return absl::EqualsIgnoreCase(host, "localhost") || absl::EqualsIgnoreCase(host, "localhost.") ||
-         host == "0.0.0.0" || (absl::StartsWith(host, "127.") && absl::c_all_of(host, numeric));
-}
 
 int ClampToInt(uint64_t value) {
   return static_cast<int>(std::min(value, static_cast<uint64_t>(std::numeric_limits<int>::max())));
@@ -162,33 +133,6 @@ absl::Status BadAddress(absl::string_view address, absl::string_view what) {
                    "; write HOST:PORT (for example 127.0.0.1:50051) or unix:PATH"));
 }
 
-// `part`: HOST:PORT, all of `address` or one of several in it.
-absl::Status CheckHostPort(const std::string& address, absl::string_view part) {
-  const size_t colon = part.rfind(':');
-  // Without a port gRPC would quietly take 443.
-  if (colon == absl::string_view::npos || colon + 1 == part.size() || absl::EndsWith(part, "]") ||
-      absl::EndsWith(part.substr(0, colon), ":")) {
-    return BadAddress(address, "has no port");
-  }
-  const absl::string_view host = part.substr(0, colon), port = part.substr(colon + 1);
-  if (host.empty()) return BadAddress(address, "has no host");
-  if (!absl::c_all_of(host, absl::ascii_isgraph)) {
-    return BadAddress(address, "has a host with a space or a character that is not ASCII");
-  }
-  uint32_t number = 0;
-  if (!absl::c_all_of(port, absl::ascii_isdigit) || !absl::SimpleAtoi(port, &number) ||
-      number < 1 || number > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("the port of the server's address \"",
-                                                   absl::CEscape(address),
-                                                   "\" must be a whole number from 1 to 65535"));
-  }
-  if (!absl::StrContains(host, ":") && !absl::StartsWith(host, "[")) return absl::OkStatus();
-  if (Ipv6Of(host).has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the server's address \"", absl::CEscape(address),
-                   "\" is ambiguous, or no IPv6 address; write that as [V6]:PORT"));
-}
-
 absl::Status CheckUnix(const std::string& address, absl::string_view path) {
   constexpr size_t kPathMax = sizeof(sockaddr_un::sun_path) - 1;
   if (path.empty()) return BadAddress(address, "has no path");
@@ -235,37 +179,44 @@ absl::Status CheckAddress(const std::string& address) {
   for (const absl::string_view scheme : {"unix:///", "unix:", "unix-abstract:"}) {
     if (absl::ConsumePrefix(&rest, scheme)) return CheckUnix(address, rest);
   }
-  if (!ConsumeScheme(rest) && absl::StrContains(rest, "://")) {
+  // gRPC itself reads what precedes the port in a name of these.
+  const bool named = absl::StartsWith(rest, "dns:") || absl::StartsWith(rest, "ipv4:") ||
+                     absl::StartsWith(rest, "ipv6:");
+  if (!named && absl::StrContains(rest, "://")) {
     return BadAddress(address, "is a URL; TLS is chosen by its own option");
   }
-  // A name server may precede the name: dns://SERVER/HOST:PORT.
-  if (absl::ConsumePrefix(&rest, "//")) rest = rest.substr(std::min(rest.find('/'), rest.size()));
-  absl::ConsumePrefix(&rest, "/");
-  const bool ipv4 = absl::StartsWith(address, "ipv4:"), ipv6 = absl::StartsWith(address, "ipv6:");
-  for (const absl::string_view part : absl::StrSplit(rest, ',')) {
-    if (absl::Status status = CheckHostPort(address, part); !status.ok()) return status;
-    const std::string host(part.substr(0, part.rfind(':')));
-    in_addr v4{};
-    if (ipv4 && inet_pton(AF_INET, host.c_str(), &v4) != 1) {
-      return BadAddress(address, "has a host that is no IPv4 address");
-    }
-    if (ipv6 && !Ipv6Of(host).has_value()) {
-      return BadAddress(address, "has a host that is no IPv6 address");
-    }
+  const size_t colon = rest.rfind(':');
+  // Without a port gRPC would quietly take 443.
+  if (colon == absl::string_view::npos || colon + 1 == rest.size() || absl::EndsWith(rest, "]")) {
+    return BadAddress(address, "has no port");
   }
-  if (!ipv4 && !ipv6 && absl::StrContains(rest, ',')) {
-    return BadAddress(address, "is a list, which begins with ipv4: or ipv6:");
+  const absl::string_view host = rest.substr(0, colon), port = rest.substr(colon + 1);
+  if (host.empty()) return BadAddress(address, "has no host");
+  if (!absl::c_all_of(host, absl::ascii_isgraph)) {
+    return BadAddress(address, "has a host with a space or a character that is not ASCII");
+  }
+  const bool bracketed = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
+  if (!named && !bracketed && absl::StrContains(host, ":")) {
+    return BadAddress(address, "is ambiguous; an IPv6 address is written as [V6]:PORT");
+  }
+  uint32_t number = 0;
+  if (!absl::c_all_of(port, absl::ascii_isdigit) || !absl::SimpleAtoi(port, &number) ||
+      number < 1 || number > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("the port of the server's address \"",
+                                                   absl::CEscape(address),
+                                                   "\" must be a whole number from 1 to 65535"));
   }
   return absl::OkStatus();
 }
 
 bool IsLocalAddress(const std::string& address) {
-  absl::string_view rest = address;
-  if (absl::StartsWith(rest, "unix:") || absl::StartsWith(rest, "unix-abstract:")) return true;
-  if (ConsumeScheme(rest)) absl::ConsumePrefix(&rest, "///");
-  return absl::c_all_of(absl::StrSplit(rest, ','), [](absl::string_view part) {
-    return IsLocalHost(part.substr(0, part.rfind(':')));
-  });
+  if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:"))
+    return true;
+  const std::string host = address.substr(0, address.rfind(':'));
+  in_addr four{};  // a name may begin with 127, too
+  return absl::EqualsIgnoreCase(host, "localhost") || host == "[::1]" || host == "0.0.0.0" ||
+         host == "[::]" ||
+         (absl::StartsWith(host, "127.") && inet_pton(AF_INET, host.c_str(), &four) == 1);
 }
 
 bool MayUseProxy(const std::string& address, const ConnectOptions& options) {

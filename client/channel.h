@@ -22,7 +22,8 @@ struct Channels {
 };
 
 absl::Status CheckAddress(const std::string& address);
-// Whether the address is on this machine.
+// Whether the address is on this machine: a unix socket, loopback, or the address that stands for
+// all of the machine's. A name that gRPC resolves (dns:, ipv4:, ipv6:) counts as elsewhere.
 bool IsLocalAddress(const std::string& address);
 // Whether gRPC may reach the address through a proxy that the environment names. No proxy is meant
 // for this machine's own servers, and none may read a token.

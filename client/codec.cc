@@ -21,12 +21,6 @@ void AppendVarint(std::string& out, uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
-// A field that holds one number.
-void AppendNumberField(std::string& out, int field, uint64_t value) {
-  AppendVarint(out, static_cast<uint64_t>(field) << 3);
-  AppendVarint(out, value);
-}
-
 // The tag and length before the `length` bytes of a field of bytes, text or a message.
 void AppendLengthPrefix(std::string& out, int field, uint64_t length) {
   AppendVarint(out, static_cast<uint64_t>(field) << 3 | 2);
@@ -100,7 +94,8 @@ grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,
   const std::string request = ComputeHead(spec, payload.size());
   std::string head;
   if (request_id != 0) {
-    AppendNumberField(head, v1::ComputeManyRequest::kRequestIdFieldNumber, request_id);
+    AppendVarint(head, uint64_t{v1::ComputeManyRequest::kRequestIdFieldNumber} << 3);
+    AppendVarint(head, request_id);
   }
   AppendLengthPrefix(head, v1::ComputeManyRequest::kRequestFieldNumber,
                      request.size() + payload.size());
@@ -109,13 +104,10 @@ grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,
 }
 
 grpc::ByteBuffer EncodeAccumulate(const v1::Spec* spec, bool snapshot, const grpc::Slice& chunk) {
-  std::string head;
-  if (spec != nullptr) {
-    const std::string bytes = spec->SerializeAsString();
-    AppendLengthPrefix(head, v1::AccumulateRequest::kSpecFieldNumber, bytes.size());
-    head += bytes;
-  }
-  if (snapshot) AppendNumberField(head, v1::AccumulateRequest::kSnapshotFieldNumber, 1);
+  v1::AccumulateRequest but_chunk;
+  if (spec != nullptr) *but_chunk.mutable_spec() = *spec;
+  but_chunk.set_snapshot(snapshot);
+  std::string head = but_chunk.SerializeAsString();
   AppendLengthPrefix(head, v1::AccumulateRequest::kChunkFieldNumber, chunk.size());
   return Join(head, chunk);
 }

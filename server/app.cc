@@ -96,7 +96,10 @@ class App {
       return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
                       batcher_.snapshot().placements);
     };
-    metrics_.SetSnapshotSource([this] { return batcher_.snapshot(); });
+    metrics_.SetStateSource([this] {
+      return ServerState{batcher_.snapshot(), NotReadyBecause().empty(), draining_,
+                         context_.memory.replies.bytes(), unread_ended_};
+    });
   }
 
   absl::Status Start() {
@@ -160,7 +163,6 @@ class App {
 
   void Drain() {
     draining_.store(true);
-    metrics_.SetDraining(true);
     grpc_->SetReady(false);
     Log(LogLevel::kInfo, "draining",
         {{"drain_delay_us", config_.transport.drain_delay_us},
@@ -220,7 +222,7 @@ class App {
     });
   }
 
-  // Tells health and the metrics the state of now. Returns whether readiness is news, for
+  // Tells health the state of now. Returns whether readiness is news, for
   // LogReadiness.
   bool UpdateHealth() {
     for (const Backend* backend : backends_) {
@@ -228,7 +230,6 @@ class App {
     }
     const std::string reason = NotReadyBecause();
     grpc_->SetReady(reason.empty());
-    metrics_.SetReady(reason.empty());
     return std::exchange(not_ready_, reason) != reason;
   }
 
@@ -275,7 +276,6 @@ class App {
   void EndUnread() {
     const CallGuard::Ended ended = context_.guard.EndUnread();
     unread_ended_ += ended.calls;
-    metrics_.SetUnwrittenReplies(context_.memory.replies.bytes(), unread_ended_);
     if (ended.calls == 0) return;
     Log(LogLevel::kWarn, "ended calls whose clients do not read their replies",
         {{"calls", ended.calls}, {"bytes", ended.bytes}, {"peer", ended.peer}});
@@ -307,7 +307,7 @@ class App {
   std::unique_ptr<HttpServer> http_;       // null: off
   std::unique_ptr<HttpServer> operators_;  // the same; asks the others for their state: goes first
   std::string not_ready_;                  // why, as was last told
-  uint64_t unread_ended_ = 0;              // calls, so far
+  std::atomic<uint64_t> unread_ended_{0};  // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 

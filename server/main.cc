@@ -29,21 +29,11 @@ int main(int argc, char** argv) {
   }
   histogram::server::TuneMalloc();
   histogram::server::TuneMutexes();
-  if (const std::string unknown = histogram::server::ChoosePolling(); !unknown.empty()) {
-    std::fprintf(stderr,
-                 "histogram-server: GRPC_POLL_STRATEGY names '%s', which gRPC does not know; valid "
-                 "are poll, epoll1 and all\n",
-                 unknown.c_str());
-    return 2;
-  }
+  histogram::server::ChoosePolling();
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
-  const auto descriptors = histogram::server::RaiseDescriptorLimit();
-  if (descriptors.now != descriptors.before) {
-    histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
-                           {{"now", descriptors.now}, {"before", descriptors.before}});
-  }
+  histogram::server::RaiseDescriptorLimit();
   for (const auto& [name, origin] : parsed->origins) {
     const std::string value = DisplayText(*histogram::server::FindSetting(name), parsed->config);
     histogram::server::Log(histogram::server::LogLevel::kDebug, "setting",

@@ -17,10 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "server/base/logging.h"
 
 namespace histogram::server {
 namespace {
@@ -54,17 +53,10 @@ void TuneMalloc() {
 
 void TuneMutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
-std::string ChoosePolling() {
+void ChoosePolling() {
   constexpr char kVariable[] = "GRPC_POLL_STRATEGY";
   const char* chosen = std::getenv(kVariable);
-  if (chosen == nullptr || *chosen == '\0') {
-    setenv(kVariable, "poll,epoll1", /*overwrite=*/1);
-    return "";
-  }
-  for (const absl::string_view name : absl::StrSplit(chosen, ',')) {
-    if (name != "poll" && name != "epoll1" && name != "all") return std::string(name);
-  }
-  return "";
+  if (chosen == nullptr || *chosen == '\0') setenv(kVariable, "poll,epoll1", /*overwrite=*/1);
 }
 
 void OpenStandardDescriptors() {
@@ -73,14 +65,14 @@ void OpenStandardDescriptors() {
   }
 }
 
-DescriptorLimit RaiseDescriptorLimit() {
+void RaiseDescriptorLimit() {
   constexpr rlim_t kDescriptorsMax = 1 << 20;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = std::max(before, std::min(limit.rlim_max, kDescriptorsMax));
-  if (limit.rlim_cur == before || setrlimit(RLIMIT_NOFILE, &limit) != 0) return {before, before};
-  return {before, limit.rlim_cur};
+  if (limit.rlim_cur == before || setrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  Log(LogLevel::kInfo, "limit of descriptors", {{"now", limit.rlim_cur}, {"before", before}});
 }
 
 uint32_t StartableThreads(uint32_t wanted) {

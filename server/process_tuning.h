@@ -4,7 +4,6 @@
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_
 
 #include <cstdint>
-#include <string>
 
 namespace histogram::server {
 
@@ -21,9 +20,8 @@ void TuneMutexes();
 // Has gRPC's threads each wait for the sockets of its own queue (poll(2)), rather than take turns
 // at those of the process (epoll): what EventLoops builds on. GRPC_POLL_STRATEGY in the environment
 // wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call before gRPC
-// starts. Returns a name in that variable that gRPC does not know, which would end the process
-// later; empty if there is none.
-std::string ChoosePolling();
+// starts, which ends the process for a name that it does not know, and says so.
+void ChoosePolling();
 
 // Opens those of the descriptors 0 to 2 that are closed on /dev/null: the next file or socket would
 // take their numbers, and what is written to standard error. Writing to standard output still
@@ -31,11 +29,8 @@ std::string ChoosePolling();
 void OpenStandardDescriptors();
 
 // Raises the soft limit of open descriptors, which are sockets above all, to the hard one, at most
-// to a million. The usual soft limit, 1,024, is there for programs that use select(2).
-struct DescriptorLimit {
-  uint64_t before = 0, now = 0;
-};
-DescriptorLimit RaiseDescriptorLimit();
+// to a million, and logs it. The usual soft limit, 1,024, is there for programs that use select(2).
+void RaiseDescriptorLimit();
 
 // How many threads the process can start now, beside those that it has, up to `wanted`. Starts
 // them, and ends them again.

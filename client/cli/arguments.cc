@@ -10,28 +10,46 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "forms/nearest.h"
 
 namespace histogram::cli {
 namespace {
 
 constexpr char kEmpty[] = "must not be empty";
 
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
 std::string WrongCommand(const CLI::App& app, const std::string& word) {
   // A shell hands a pattern on as it is where no file matches it.
   if (word.find_first_of("*?[") != std::string::npos) return "no file matches " + word;
-  return absl::StrCat("no file or command is named \"", word, "\"; the commands are ",
-                      absl::StrJoin(CommandNames(app), ", "));
+  const std::vector<std::string> names = CommandNames(app);
+  const std::string nearest = Nearest(word, names);
+  return absl::StrCat(
+      "no file or command is named \"", word, "\"",
+      nearest.empty() ? "; the commands are " + absl::StrJoin(names, ", ") : DidYouMean(nearest));
 }
 
 std::string WrongOption(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::vector<CLI::App*> named = app.get_subcommands();
-  if (named.empty()) return "there is no option " + name;
-  const std::string command = named.front()->get_name();
-  if (named.front()->get_option_no_throw(name) == nullptr) {
-    return absl::StrCat(command, " has no option ", name);
+  const CLI::App* const command = named.empty() ? nullptr : named.front();
+  std::vector<std::string> names = OptionNames(app);
+  // Without a command the options are those of count.
+  const std::vector<std::string> more =
+      OptionNames(command != nullptr ? *command : *app.get_subcommand("count"));
+  names.insert(names.end(), more.begin(), more.end());
+  const std::string nearest = Nearest(name, names);
+  if (nearest == name && command != nullptr) {
+    return absl::StrCat("write ", name, " after ", command->get_name(), ", whose option it is");
   }
-  return absl::StrCat("write ", name, " after ", command, ", whose option it is");
+  return absl::StrCat(command == nullptr ? "there is" : command->get_name() + " has", " no option ",
+                      name, DidYouMean(nearest));
 }
 
 // CLI11 says of a mistyped command only that one is missing.

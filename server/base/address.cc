@@ -18,14 +18,6 @@
 namespace histogram::server {
 namespace {
 
-absl::Status Wrong(absl::string_view expected, absl::string_view text) {
-  return Invalid("must be ", expected, ", not '", text, "'");
-}
-
-bool IsWildcard(const Address& address) {
-  return address.host == "0.0.0.0" || address.host == "::";
-}
-
 absl::Status CheckHost(const std::string& host, bool bracketed, absl::string_view text) {
   const auto wrong = [&](absl::string_view what) {
     return Invalid("has '", host, "'", what, ", in '", text, "'");
@@ -59,13 +51,6 @@ bool Address::IsLocal() const {
   in_addr four{};  // a name may begin with 127, too
   return is_unix || absl::EqualsIgnoreCase(host, "localhost") || host == "::1" ||
          (absl::StartsWith(host, "127.") && inet_pton(AF_INET, host.c_str(), &four) == 1);
-}
-
-bool Address::Overlaps(const Address& other) const {
-  if (is_unix != other.is_unix) return false;
-  if (is_unix) return path == other.path;
-  if (port == 0 || port != other.port) return false;
-  return absl::EqualsIgnoreCase(host, other.host) || IsWildcard(*this) || IsWildcard(other);
 }
 
 absl::StatusOr<Address> ParseAddress(absl::string_view text) {

@@ -21,6 +21,10 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+inline absl::Status Wrong(absl::string_view expected, absl::string_view text) {
+  return Invalid("must be ", expected, ", not '", text, "'");
+}
+
 // Where a server listens.
 struct Address {
   bool is_unix = false;
@@ -30,9 +34,6 @@ struct Address {
 
   // Whether it is reached from this machine only.
   bool IsLocal() const;
-  // True where both cannot be bound at the same time: the same path, or the same fixed port of the
-  // same host or of a wildcard.
-  bool Overlaps(const Address& other) const;
 };
 // HOST:PORT, [V6]:PORT or unix:PATH.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);

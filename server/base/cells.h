@@ -26,7 +26,7 @@ inline size_t ThreadNumber() {
   return number;
 }
 
-// The index of a cell, from CellPlan.
+// The index of a cell.
 using Cell = uint32_t;
 
 class Cells {
@@ -43,12 +43,12 @@ class Cells {
     std::atomic<uint64_t>* cells_ = nullptr;
   };
 
-  // `shard_count` 0: enough that each loop and each lane of a server has one to itself, if their
-  // numbers are the defaults. Rounded up to a power of two; at most kShardsMax.
-  explicit Cells(size_t cell_count, size_t shard_count = 0) {
-    constexpr size_t kOtherThreads = 4;
-    if (shard_count == 0) shard_count = 2 * size_t{UsableCores()} + kOtherThreads;
-    shard_count = std::bit_ceil(std::clamp<size_t>(shard_count, 1, kShardsMax));
+  // Has so many shards that each loop and each lane of a server has one to itself, if their numbers
+  // are the defaults.
+  explicit Cells(size_t cell_count) {
+    constexpr size_t kOtherThreads = 4, kShardsMax = 256;
+    const size_t shard_count =
+        std::bit_ceil(std::min(2 * size_t{UsableCores()} + kOtherThreads, kShardsMax));
     const size_t lines = (cell_count + kCellsPerLine - 1) / kCellsPerLine;
     memory_ = std::vector<Line>(shard_count * lines);
     shards_.resize(shard_count);
@@ -64,9 +64,6 @@ class Cells {
     return sum;
   }
 
-  size_t shard_count() const { return shards_.size(); }
-  static constexpr size_t kShardsMax = 256;
-
  private:
   // Two cache lines, because processors fetch them in pairs.
   static constexpr size_t kCellsPerLine = 16;
@@ -76,20 +73,6 @@ class Cells {
 
   std::vector<Line> memory_;   // of one shard after the other
   std::vector<Shard> shards_;  // their number is a power of two
-};
-
-// Assigns cell indices before the Cells are made.
-class CellPlan {
- public:
-  Cell Take(size_t count = 1) {
-    const auto first = static_cast<Cell>(count_);
-    count_ += count;
-    return first;
-  }
-  size_t count() const { return count_; }
-
- private:
-  size_t count_ = 0;
 };
 
 // Buckets with the upper bounds first * factor^i, i < bound_count, and one bucket for larger
@@ -110,20 +93,19 @@ struct BucketLayout {
   }
 };
 
-// The cells of one histogram: its buckets, then the sum of its values.
+// The cells of histograms with the same buckets, one behind the other: of each its buckets, then
+// the sum of its values.
 struct HistogramCells {
   BucketLayout layout{1, 1, 1};
   Cell first = 0;
 
-  HistogramCells() = default;
-  HistogramCells(const BucketLayout& bounds, CellPlan& plan)
-      : layout(bounds), first(plan.Take(static_cast<size_t>(bounds.bound_count) + 2)) {}
-
-  void Observe(Cells::Shard& shard, uint64_t value) const {
-    shard.Add(first + static_cast<Cell>(layout.IndexOf(value)), 1);
-    shard.Add(sum_cell(), value);
+  // The cells of one.
+  Cell width() const { return static_cast<Cell>(layout.bound_count) + 2; }
+  void Observe(Cells::Shard& shard, size_t histogram, uint64_t value) const {
+    const Cell mine = first + static_cast<Cell>(histogram) * width();
+    shard.Add(mine + static_cast<Cell>(layout.IndexOf(value)), 1);
+    shard.Add(mine + width() - 1, value);
   }
-  Cell sum_cell() const { return first + static_cast<Cell>(layout.bound_count) + 1; }
 };
 
 }  // namespace histogram::server

@@ -146,10 +146,6 @@ void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fiel
   }
 }
 
-void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
-  Log(level, event, absl::Span<const LogField>(fields.begin(), fields.size()));
-}
-
 std::optional<uint64_t> LogThrottle::Pass(TimeNs now) {
   TimeNs next = next_.load(std::memory_order_relaxed);
   if (now < next || !next_.compare_exchange_strong(next, now + period_)) {

@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,8 +54,7 @@ bool LogEnabled(LogLevel level);
 // Writes one event. It neither throws nor waits: a line that standard error does not take at once,
 // a pipe that nobody reads for example, is lost. The next line that can be written is preceded by
 // one that says how many were.
-void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields);
-void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields = {});
 
 // Lets one event a period through and counts those that it holds back. Thread-safe, lock-free.
 class LogThrottle {

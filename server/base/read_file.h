@@ -12,7 +12,7 @@ namespace histogram::server {
 inline constexpr size_t kReadFileBytesMax = size_t{1} << 20;
 
 // "cannot read FILE: No such file or directory" with the code that fits, where it cannot be read;
-// INVALID_ARGUMENT where it is larger than kReadFileBytesMax, or a pipe to which nobody writes.
+// INVALID_ARGUMENT where it is larger than kReadFileBytesMax.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace histogram::server

@@ -10,13 +10,14 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "forms/nearest.h"
 #include "server/base/read_file.h"
 #include "server/config/build.h"
 #include "server/config/settings.h"
@@ -36,16 +37,11 @@ std::string NearestSetting(absl::string_view name, std::vector<std::string> othe
   return Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), others);
 }
 
-std::string DidYouMean(const std::string& nearest) {
-  return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
-}
-
 // A setting as one source gives it.
 struct Assignment {
   const Setting* setting;
   std::string value;
-  std::string source;  // for messages: "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
-  std::string origin;  // the same, of a file without the name: "server.toml:3"
+  std::string source;  // "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
 };
 
 // What the command line says, before any value is interpreted.
@@ -76,17 +72,16 @@ std::pair<const Setting*, absl::string_view> FindFlag(absl::string_view flag) {
   return {setting, "false"};
 }
 
-// Adds a flag's value. Only lists take several.
-absl::Status AddValue(const Setting& setting, const std::string& value,
+// Adds a value to a layer. Only lists take several.
+absl::Status AddValue(const Setting& setting, std::string value, std::string source,
                       std::vector<Assignment>& layer) {
   const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
   if (same == layer.end()) {
-    const std::string flag = absl::StrCat("--", setting.name);
-    layer.push_back({&setting, value, flag, flag});
+    layer.push_back({&setting, std::move(value), std::move(source)});
   } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
-    return Invalid("--", setting.name, " is given twice; give it once");
+    return Invalid(source, " is given twice; give it once");
   }
   return absl::OkStatus();
 }
@@ -119,7 +114,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
       return Invalid(flag, " must name a file; leave it out to have none");
     }
     if (setting != nullptr) {
-      absl::Status status = AddValue(*setting, value, line.assignments);
+      absl::Status status =
+          AddValue(*setting, std::move(value), absl::StrCat("--", setting->name), line.assignments);
       if (!status.ok()) return status;
     } else if (line.config_file) {
       return Invalid("--config is given twice; there is one config file");
@@ -130,22 +126,41 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
   return line;
 }
 
+// Reads a value of the config file: as a variable has it, or a string in double quotes.
+absl::Status ReadValue(absl::string_view text, std::string& value) {
+  if (text.empty()) return Invalid("a value is missing; write \"\" for an empty text");
+  value = std::string(text);
+  if (!absl::ConsumePrefix(&text, "\"")) return absl::OkStatus();
+  if (!absl::ConsumeSuffix(&text, "\"") || !absl::CUnescape(text, &value)) {
+    return Invalid(
+        "a string must end with its closing quote, and may have the escapes \\\\, \\\", "
+        "\\n and \\t");
+  }
+  return absl::OkStatus();
+}
+
+// A setting a line, as KEY = VALUE. Lines that begin with # are comments.
 absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<std::vector<FileEntry>> entries = ParseConfigFile(*text, path);
-  if (!entries.ok()) return entries.status();
   std::vector<Assignment> layer;
-  for (const auto& [key, values, is_array, number] : *entries) {
-    const std::string place = absl::StrCat(path, ":", number);
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+    const std::string place = absl::StrCat(path, ":", ++number, ": ");
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line.front() == '#') continue;
+    const size_t equals = line.find('=');
+    if (equals == absl::string_view::npos) return Invalid(place, "expected KEY = VALUE");
+    const absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
     const Setting* setting = FindSetting(key);
     if (setting == nullptr) {
-      return Invalid(place, ": unknown setting ", key, DidYouMean(NearestSetting(key, {})));
+      return Invalid(place, "unknown setting ", key, DidYouMean(NearestSetting(key, {})));
     }
-    if (is_array && !IsList(*setting)) {
-      return Invalid(place, ": ", key, " takes one value, not a list");
-    }
-    layer.push_back({setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place});
+    std::string value;
+    absl::Status status = ReadValue(absl::StripAsciiWhitespace(line.substr(equals + 1)), value);
+    if (!status.ok()) return Invalid(place, status.message());
+    status = AddValue(*setting, std::move(value), absl::StrCat(place, key), layer);
+    if (!status.ok()) return status;
   }
   return layer;
 }
@@ -167,7 +182,7 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
-      layer.push_back({setting, value, variable, variable});
+      layer.push_back({setting, value, variable});
     }
   }
   return layer;
@@ -175,10 +190,10 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
 
 // Applies a layer over the weaker ones.
 absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
-  for (const auto& [setting, value, source, origin] : layer) {
+  for (const auto& [setting, value, source] : layer) {
     absl::Status status = SetFromText(*setting, value, source, parsed.config);
     if (!status.ok()) return status;
-    parsed.origins[std::string(setting->name)] = origin;
+    parsed.origins[std::string(setting->name)] = source;
   }
   return absl::OkStatus();
 }
@@ -233,44 +248,26 @@ std::vector<Contradiction> Contradictions(const Config& config) {
   };
 }
 
-// That no two listeners have the same place, and that none is open to other machines by oversight.
-absl::Status CheckAddresses(const Config& config) {
-  const TransportConfig& t = config.transport;
-  std::vector<std::pair<std::string, Address>> places;
-  const auto add = [&](absl::string_view flag, const std::string& text) -> absl::Status {
-    const Address address = *ParseAddress(text);  // it was checked when it was read
-    const std::string name = absl::StrCat(flag, " ", text);
-    for (const auto& [other_name, other] : places) {
-      if (!address.Overlaps(other)) continue;
-      return Invalid(name, " and ", other_name, " are the same place; give each a port of its own");
-    }
-    places.emplace_back(name, address);
-    return absl::OkStatus();
-  };
+// That no listener is open to other machines by oversight.
+absl::Status CheckAddresses(const TransportConfig& t) {
+  const auto is_local = [](const std::string& text) { return ParseAddress(text)->IsLocal(); };
   for (const std::string& text : t.listen) {
-    if (absl::Status status = add("--listen", text); !status.ok()) return status;
-    if (!t.tls_cert.empty() || t.allow_plaintext || places.back().second.IsLocal()) continue;
+    if (!t.tls_cert.empty() || t.allow_plaintext || is_local(text)) continue;
     return Invalid(
-        places.back().first,
+        "--listen ", text,
         " can be reached from other machines, and would be without TLS; give --tls-cert and "
         "--tls-key, or --allow-plaintext if something in front takes care of that");
   }
-  if (!t.http_listen.empty()) {
-    if (absl::Status status = add("--http-listen", t.http_listen); !status.ok()) return status;
-    const bool local = places.back().second.IsLocal();
-    if (!local && !t.token_file.empty()) {
-      return Invalid(places.back().first,
-                     " can be reached from other machines, and --token-file's tokens would cross "
-                     "the network without TLS; listen on 127.0.0.1 behind a proxy that ends TLS");
-    }
-    if (!local && !t.allow_plaintext) {
-      return Invalid(places.back().first,
-                     " can be reached from other machines, and has no TLS; give --allow-plaintext "
-                     "if something in front takes care of that");
-    }
+  if (t.http_listen.empty() || is_local(t.http_listen)) return absl::OkStatus();
+  if (!t.token_file.empty()) {
+    return Invalid("--http-listen ", t.http_listen,
+                   " can be reached from other machines, and --token-file's tokens would cross "
+                   "the network without TLS; listen on 127.0.0.1 behind a proxy that ends TLS");
   }
-  if (config.metrics_listen.empty()) return absl::OkStatus();
-  return add("--metrics-listen", config.metrics_listen);
+  if (t.allow_plaintext) return absl::OkStatus();
+  return Invalid("--http-listen ", t.http_listen,
+                 " can be reached from other machines, and has no TLS; give --allow-plaintext if "
+                 "something in front takes care of that");
 }
 
 // That the HTTP port's names and sites are spelled as Host and Origin spell them: others would
@@ -301,7 +298,7 @@ absl::Status CheckConfig(const Config& config) {
     if (holds) return Invalid(message);
   }
   if (absl::Status status = CheckSites(config.transport); !status.ok()) return status;
-  return CheckAddresses(config);
+  return CheckAddresses(config.transport);
 }
 
 }  // namespace

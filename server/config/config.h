@@ -80,7 +80,8 @@ struct ParsedConfig {
   // One sentence each, for the log: unknown HISTSVC_ variables, and a metrics port that other
   // machines can reach.
   std::vector<std::string> warnings = {};
-  // Where each setting that is not left at its default is set: "drain-max", "server.toml:3".
+  // Where each setting that is not left at its default is set: "--drain-max",
+  // "server.toml:3: drain-max".
   std::map<std::string, std::string, std::less<>> origins = {};
 };
 

@@ -23,32 +23,12 @@ namespace {
 
 constexpr std::array<absl::string_view, 5> kByteUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
 
-absl::Status Wrong(absl::string_view expected, absl::string_view text) {
-  return Invalid("must be ", expected, ", not '", text, "'");
-}
-
 template <typename T>
 std::optional<T> Exactly(absl::string_view text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-// Edits (insert, delete, replace, swap neighbours) between two short names.
-size_t Distance(absl::string_view a, absl::string_view b) {
-  std::vector<std::vector<size_t>> edits(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) {
-    for (size_t j = 0; j <= b.size(); ++j) {
-      edits[i][j] = std::max(i, j);  // right where one of them is empty
-      if (i == 0 || j == 0) continue;
-      edits[i][j] = std::min({edits[i - 1][j] + 1, edits[i][j - 1] + 1,
-                              edits[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) edits[i][j] = std::min(edits[i][j], edits[i - 2][j - 2] + 1);
-    }
-  }
-  return edits[a.size()][b.size()];
 }
 
 template <typename T>
@@ -68,20 +48,21 @@ std::string FormatWhole(ReadAs as, uint64_t value) {
   return as == ReadAs::kDuration ? FormatDuration(value) : absl::StrCat(value);
 }
 
-absl::StatusOr<uint64_t> ParseWhole(const Setting& setting, const std::string& text) {
-  const absl::StatusOr<uint64_t> value = setting.as == ReadAs::kBytes      ? ParseBytes(text)
-                                         : setting.as == ReadAs::kDuration ? ParseDuration(text)
-                                                                           : ParseCount(text);
-  if (!value.ok() || (setting.limits.or_zero && *value == 0)) return value;
-  if (*value < setting.limits.min || *value > setting.limits.max) return OutOfLimits(setting, text);
-  return value;
+absl::StatusOr<uint64_t> ParseWhole(ReadAs as, const std::string& text) {
+  if (as == ReadAs::kBytes) return ParseBytes(text);
+  if (as == ReadAs::kDuration) return ParseDuration(text);
+  const std::optional<uint64_t> value = Exactly<uint64_t>(text);
+  return value ? absl::StatusOr<uint64_t>(*value) : Wrong("a whole number", text);
 }
 
 // Each reads `text` into a member of its type, and leaves it alone on an error.
 absl::Status Read(const Setting& /*setting*/, const std::string& text, bool& to) {
-  const absl::StatusOr<bool> value = ParseBool(text);
-  to = value.value_or(to);
-  return value.status();
+  const std::string lower = absl::AsciiStrToLower(text);
+  const bool on = lower == "true" || lower == "on" || lower == "yes" || lower == "1";
+  const bool off = lower == "false" || lower == "off" || lower == "no" || lower == "0";
+  if (!on && !off) return Wrong("true or false", text);
+  to = on;
+  return absl::OkStatus();
 }
 
 absl::Status Read(const Setting& setting, const std::string& text, uint8_t& to) {
@@ -94,16 +75,19 @@ absl::Status Read(const Setting& setting, const std::string& text, uint8_t& to) 
 
 template <typename Whole>  // uint32_t or uint64_t
 absl::Status Read(const Setting& setting, const std::string& text, Whole& to) {
-  const absl::StatusOr<uint64_t> value = ParseWhole(setting, text);
-  to = static_cast<Whole>(value.value_or(to));
-  return value.status();
+  const absl::StatusOr<uint64_t> value = ParseWhole(setting.as, text);
+  if (!value.ok()) return value.status();
+  if (*value < setting.limits.min || *value > setting.limits.max) return OutOfLimits(setting, text);
+  to = static_cast<Whole>(*value);
+  return absl::OkStatus();
 }
 
 absl::Status Read(const Setting& setting, const std::string& text, double& to) {
-  const absl::StatusOr<double> value = ParseNumber(text);
-  if (value.ok() && (*value < 0 || *value > 1)) return OutOfLimits(setting, text);
-  to = value.value_or(to);
-  return value.status();
+  const std::optional<double> value = Exactly<double>(text);
+  if (!value || !std::isfinite(*value)) return Wrong("a number such as 0.01", text);
+  if (*value < 0 || *value > 1) return OutOfLimits(setting, text);
+  to = *value;
+  return absl::OkStatus();
 }
 
 absl::Status Read(const Setting& setting, const std::string& text, std::string& to) {
@@ -171,25 +155,6 @@ absl::StatusOr<uint64_t> ParseDuration(absl::string_view text) {
   return static_cast<uint64_t>(absl::ToInt64Microseconds(duration));
 }
 
-absl::StatusOr<uint64_t> ParseCount(absl::string_view text) {
-  const std::optional<uint64_t> value = Exactly<uint64_t>(text);
-  if (!value) return Wrong("a whole number", text);
-  return *value;
-}
-
-absl::StatusOr<double> ParseNumber(absl::string_view text) {
-  const std::optional<double> value = Exactly<double>(text);
-  if (!value || !std::isfinite(*value)) return Wrong("a number such as 0.01", text);
-  return *value;
-}
-
-absl::StatusOr<bool> ParseBool(absl::string_view text) {
-  const std::string lower = absl::AsciiStrToLower(text);
-  if (lower == "true" || lower == "on" || lower == "yes" || lower == "1") return true;
-  if (lower == "false" || lower == "off" || lower == "no" || lower == "0") return false;
-  return Wrong("true or false", text);
-}
-
 std::string FormatBytes(uint64_t bytes) {
   size_t unit = 0;
   for (; bytes != 0 && bytes % 1024 == 0 && unit + 1 < kByteUnits.size(); ++unit) bytes /= 1024;
@@ -198,23 +163,6 @@ std::string FormatBytes(uint64_t bytes) {
 
 std::string FormatDuration(uint64_t microseconds) {
   return absl::FormatDuration(absl::Microseconds(static_cast<int64_t>(microseconds)));
-}
-
-std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {
-  constexpr size_t kNameBytesMax = 64;  // longer ones are no typing mistake
-  if (name.empty() || name.size() > kNameBytesMax) return "";
-  const std::string* best = nullptr;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = Distance(name, candidate);
-    if (distance >= best_distance) continue;
-    best = &candidate;
-    best_distance = distance;
-  }
-  for (const std::string& candidate : candidates) {
-    if (best == nullptr && absl::StartsWith(candidate, name)) best = &candidate;
-  }
-  return best == nullptr ? "" : *best;
 }
 
 const Setting* FindSetting(absl::string_view name) {
@@ -290,9 +238,8 @@ std::string LimitsOf(const Setting& setting) {
   if (setting.as == ReadAs::kAddress) return "HOST:PORT or off";
   if (Is<double>(setting)) return "0 to 1";
   if (!IsWhole(setting)) return "";
-  const auto& [min, max, or_zero] = setting.limits;
-  return absl::StrCat(or_zero ? "0 or " : "", FormatWhole(setting.as, min), " to ",
-                      FormatWhole(setting.as, max));
+  return absl::StrCat(FormatWhole(setting.as, setting.limits.min), " to ",
+                      FormatWhole(setting.as, setting.limits.max));
 }
 
 }  // namespace histogram::server

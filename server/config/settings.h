@@ -43,10 +43,9 @@ enum class Listed : uint8_t {
 using Member = std::variant<bool*, uint8_t*, uint32_t*, uint64_t*, double*, std::string*,
                             std::vector<std::string>*>;
 
-// Both inclusive. With `or_zero` 0 is allowed below `min`: it switches the thing off.
+// Both inclusive.
 struct Range {
   uint64_t min = 0, max = UINT64_MAX;
-  bool or_zero = false;
 };
 
 struct Setting {
@@ -95,33 +94,10 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 // Microseconds: decimal numbers with us, ms, s, m (min) or h, such as 1.5s or 1h30m; 0 needs no
 // unit.
 absl::StatusOr<uint64_t> ParseDuration(absl::string_view text);
-absl::StatusOr<uint64_t> ParseCount(absl::string_view text);
-// A finite decimal number.
-absl::StatusOr<double> ParseNumber(absl::string_view text);
-// true, false, on, off, yes, no, 1, 0 (any case).
-absl::StatusOr<bool> ParseBool(absl::string_view text);
 
 // These write what the parsers read.
 std::string FormatBytes(uint64_t bytes);            // "64MiB", "1000B"
 std::string FormatDuration(uint64_t microseconds);  // "3s", "1.5ms", "30m", "0"
-
-// The candidate that `name` most likely meant; empty when none is near.
-std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates);
-
-// A line of the config file.
-struct FileEntry {
-  std::string key;
-  std::vector<std::string> values;
-  bool is_array = false;
-  int line = 0;  // from 1
-};
-
-// `origin` is the file's name as the errors show it ("server.toml:3: ...").
-absl::StatusOr<std::vector<FileEntry>> ParseConfigFile(absl::string_view text,
-                                                       absl::string_view origin);
-
-// A string as the file writes it, in double quotes.
-std::string QuoteForFile(absl::string_view value);
 
 // What --help prints: the settings that matter to most, or all of them.
 std::string HelpText(bool all);

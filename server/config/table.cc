@@ -89,7 +89,7 @@ constexpr Setting kSettings[] = {
      .help = "threads that receive and answer, each for connections of its own; 0 for one a "
              "core; fewer to leave cores to the lanes"},
     {.name = "connection-age-max", .listed = kHelpAll,
-     .as = kDuration, .limits = {kSecond, 30 * kDay, /*or_zero=*/true},
+     .as = kDuration, .limits = {0, 30 * kDay},
      .member = [](Config& c) -> Member { return &c.transport.connection_age_us_max; },
      .help = "a connection older than this is asked to reconnect; 0 for never; set it where "
              "servers are added behind clients that stay connected"},

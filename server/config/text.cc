@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -96,8 +97,10 @@ std::string PrintConfigText(const ParsedConfig& parsed) {
                       absl::CHexEscape(DisplayText(setting, parsed.config)), "\n");
     }
     const std::string text = TextOf(setting, parsed.config);
-    const bool bare = IsSwitch(setting) || ParseNumber(text).ok();  // as in TOML
-    absl::StrAppend(&out, setting.name, " = ", bare ? text : QuoteForFile(text), "\n");
+    double number = 0;
+    const bool bare = IsSwitch(setting) || absl::SimpleAtod(text, &number);  // as in TOML
+    absl::StrAppend(&out, setting.name, " = ",
+                    bare ? text : absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""), "\n");
   }
   return out;
 }

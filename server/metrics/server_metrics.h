@@ -15,12 +15,10 @@
 #include <dirent.h>
 #include <prometheus/metric_family.h>
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,47 +38,10 @@
 
 namespace histogram::server {
 
-// The values of labels, indexed by the enum that they name. kOther stands for all undeclared
-// values: it bounds the number of series.
-inline constexpr std::string_view kOther = "other";
-
-// Refusals, and the reasons of their errors.
-struct Refusal {
-  std::string_view name, reason;
-};
-inline constexpr Refusal kRefusals[] = {
-    {"queue_full", "QUEUE_FULL"},
-    {"payload_too_large", "PAYLOAD_TOO_LARGE"},
-    {"too_many_bins", "TOO_MANY_BINS"},
-    {"draining", "DRAINING"},
-    {"compressed", "COMPRESSED_MESSAGE"},
-    {"quota", "QUOTA_EXCEEDED"},
-    {"unauthenticated", "UNAUTHENTICATED"},
-    {"headers_too_large", "HEADERS_TOO_LARGE"},
-    {"bad_request", ""},      // any other INVALID_ARGUMENT
-    {"receive_memory", ""}};  // ended while a message was received, by the call guard
-inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
-    "queue", "gather", "transfer", "kernel", "fold", "reply"};
-// The last one stands for every other reason.
-inline constexpr std::array<std::string_view, 5> kFallbackReasonNames = {
-    "device_lost", "watchdog", "out_of_memory", "error", kOther};
-inline constexpr size_t kCodeCount = 17;  // of gRPC's status codes
-// Whether a code, one that the API documents, is shown before it has occurred.
-constexpr bool IsExpectedCode(size_t code) {
-  return code == 0 || code == 1 || code == 3 || code == 4 || code == 8 || code == 13 || code == 14;
-}
-
-// A payload's size class is the first whose bound is >= its bytes. The last class has no bound.
-inline constexpr std::array<uint64_t, 4> kSizeClassBounds = {uint64_t{4} << 10, uint64_t{64} << 10,
-                                                             uint64_t{1} << 20, uint64_t{16} << 20};
-inline constexpr std::array<std::string_view, 5> kSizeClassNames = {
-    "le_4KiB", "le_64KiB", "le_1MiB", "le_16MiB", "gt_16MiB"};
-
 // The facts about a backend that labels need.
 struct BackendDescription {
   std::string name, device, uuid, driver;
-  std::vector<std::string> kernels;   // all that a BatchReport may name
-  std::vector<KernelChoice> choices;  // the dispatch table; its kernels are shown from the start
+  std::vector<std::string> kernels;  // all that a BatchReport may name; shown once they have run
 };
 BackendDescription DescribeBackend(const Backend& backend);
 
@@ -91,30 +52,26 @@ struct MetricsOptions {
   bool cuda = false;  // compiled in
 };
 
+// What a scrape asks for.
+struct ServerState {
+  Batcher::Snapshot batcher;
+  bool ready = false, draining = false;  // ready: as readiness tells balancers
+  uint64_t unwritten_bytes = 0;          // of replies
+  uint64_t unread_ended = 0;             // calls ended because of them, so far
+};
+
 class ServerMetrics final : public Observer {
  public:
-  static constexpr size_t kChoicesMax = 64;  // of one backend, the first ones
-
   // The clock is that of what is logged, and outlives this.
   explicit ServerMetrics(const MetricsOptions& options, const Clock& clock = Clock::Monotonic());
 
-  // Sets the source of the gauges of queue and lanes; without one they read 0. Not beside Collect.
-  void SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
-    snapshot_source_ = std::move(source);
-  }
+  // Sets the source of what is not counted here; without one it reads 0. Not beside Collect.
+  void SetStateSource(std::function<ServerState()> source) { state_source_ = std::move(source); }
   // The expiry of the certificate in `file`, in seconds since 1970.
   void SetCertificateExpiry(const std::string& file, int64_t seconds);
   // Whether the last reload of `files` ("certificates", "tokens") failed. Then the previous ones
   // stay in force.
   void SetReloadFailing(const std::string& files, bool failing);
-  // The bytes of replies that are not yet written, and the number of calls ended because of them.
-  void SetUnwrittenReplies(uint64_t bytes, uint64_t ended) {
-    unwritten_bytes_.store(bytes, std::memory_order_relaxed);
-    unread_ended_.store(ended, std::memory_order_relaxed);
-  }
-  // Whether requests are welcome, as readiness tells balancers. While draining they are not.
-  void SetReady(bool ready) { ready_.store(ready, std::memory_order_relaxed); }
-  void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(const RequestNote& request) override;
   void Refused(const absl::Status& status) override;
@@ -123,8 +80,8 @@ class ServerMetrics final : public Observer {
   void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override;
   void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override;
   void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) override;
-  void Expired() override;
-  void Cancelled() override;
+  void Expired() override { cells_->Add(expired_, 1); }
+  void Cancelled() override { cells_->Add(cancelled_, 1); }
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
@@ -137,60 +94,63 @@ class ServerMetrics final : public Observer {
   std::string Text() const;
 
  private:
-  struct KernelCells {
-    std::string name;
-    bool shown = false;  // from the start; false: once it has run
-    HistogramCells duration;
+  using Labels = std::initializer_list<std::pair<const char*, std::string_view>>;
+  using Values = std::map<std::string, double, std::less<>>;
+
+  // Counters or histograms that are recorded here, as a scrape shows them but for their values. The
+  // cells of the series lie one behind the other.
+  struct Family {
+    prometheus::MetricFamily shape;
+    HistogramCells cells;      // of counters the first one alone
+    double per_unit;           // how many recorded units make one of the metric's
+    std::vector<bool> always;  // by series: whether it is there before anything was counted
   };
-  struct BackendCells {
-    std::string name;
-    bool declared = true;  // false: "other"
-    std::array<HistogramCells, kStageCount> stages;
-    std::vector<KernelCells> kernels;  // the last one is "other"
-    std::array<Cell, kClosedByCount> batches{};
-  };
-  class Writer;  // builds the families; server_metrics_collect.cc
+  class Writer;  // builds families; server_metrics_collect.cc
+
+  // Declares a family, of counters where there are no buckets, and returns where its cells begin.
+  // AddSeries adds a series to the last one.
+  HistogramCells Declare(const std::string& name, const char* help,
+                         const BucketLayout& buckets = {1, 1, 0}, double per_unit = 1);
+  void AddSeries(Labels labels, bool always = true);
+  void DeclareRequests();
+  void DeclareBatches();
+  void DeclareEvents();
 
   size_t BackendIndex(std::string_view name) const;
-  void AddBackend(const BackendDescription& description, bool declared, CellPlan& plan);
-  void CollectRequests(Writer& writer) const;
-  void CollectBatches(Writer& writer) const;
-  void CollectEvents(Writer& writer) const;
+  void CollectRecorded(std::vector<prometheus::MetricFamily>& families) const;
   void CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const;
-  void CollectDispatch(Writer& writer, const Batcher::Snapshot& snapshot) const;
-  void CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const;
-  void CollectSecurity(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void CollectPlacements(Writer& writer, const Batcher::Snapshot& snapshot) const;
+  void CollectGauges(Writer& writer, const ServerState& state) const;
   // The process_ metrics of Prometheus clients. Asks the kernel at each call, and leaves out what
   // it does not tell.
-  void CollectProcess(std::vector<prometheus::MetricFamily>& families) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void CollectProcess(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void CollectSecurity(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MetricsOptions options_;
   const Clock& clock_;
   LogThrottle fell_back_, integrity_, ended_receiving_;
   LogThrottle failed_{LogThrottle::kShortPeriod}, slow_{LogThrottle::kShortPeriod};
-  std::vector<BackendCells> backends_;  // the last one is "other"
 
-  std::array<std::array<Cell, kCodeCount>, kMethodCount> requests_{};
-  std::array<std::array<HistogramCells, kSizeClassNames.size()>, kMethodCount> durations_;
-  std::array<Cell, kMethodCount> streams_opened_{}, streams_closed_{};
-  HistogramCells payload_bytes_, batch_payloads_, batch_bytes_, self_probe_duration_;
-  Cell self_probes_reached_ = 0, self_probes_missed_ = 0;
-  std::array<Cell, std::size(kRefusals)> rejected_{};
-  Cell expired_ = 0, cancelled_ = 0, integrity_failures_ = 0;
-  Cell fallbacks_ = 0;  // [from][to][reason]
+  Cell cell_count_ = 0;
+  std::vector<Family> families_;
+  std::vector<BackendDescription> backends_;  // the last one is "other"
+  std::vector<size_t> first_kernels_;         // of each backend, in kernel_durations_
+
+  // The first cells of the families, whose series follow in the order of their labels' values.
+  Cell requests_ = 0, streams_opened_ = 0, streams_closed_ = 0, batches_ = 0, rejected_ = 0;
+  Cell expired_ = 0, cancelled_ = 0, self_probes_ = 0, integrity_failures_ = 0, fallbacks_ = 0;
+  HistogramCells request_durations_, payload_bytes_, batch_payloads_, batch_bytes_;
+  HistogramCells stage_durations_, kernel_durations_, self_probe_duration_;
   std::unique_ptr<Cells> cells_;
 
-  std::atomic<bool> ready_{false}, draining_{false};
-  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0};
-  std::function<Batcher::Snapshot()> snapshot_source_;
+  std::function<ServerState()> state_source_;
   mutable absl::Mutex mutex_;
   // /proc/self/fd, open from the start on: a scrape may come when descriptors have run out.
   const std::unique_ptr<DIR, int (*)(DIR*)> open_files_ ABSL_PT_GUARDED_BY(mutex_);
   // Used only with tokens or certificates, so that other servers take no lock per request.
-  std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, bool, std::less<>> reload_failing_ ABSL_GUARDED_BY(mutex_);
+  Values tenant_bytes_ ABSL_GUARDED_BY(mutex_);
+  Values certificate_expiry_ ABSL_GUARDED_BY(mutex_);
+  Values reload_failing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace histogram::server

@@ -1,4 +1,4 @@
-// Checks of option values.
+// Checks of option values, and suggestions.
 #include "client/cli/arguments.h"
 
 #include <gmock/gmock.h>
@@ -7,10 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "forms/nearest.h"
+
 namespace histogram::cli {
 namespace {
 
 using ::testing::ElementsAre;
+
+TEST(Nearest, FindsWhatWasMistyped) {
+  const std::vector<std::string> names = {"--statistics", "--server", "--rows", "--range"};
+  EXPECT_EQ(Nearest("--statistic", names), "--statistics");
+  EXPECT_EQ(Nearest("--sevrer", names), "--server");
+  EXPECT_EQ(Nearest("--row", names), "--rows");
+  EXPECT_EQ(Nearest("--stats", names), "--statistics");
+  EXPECT_EQ(Nearest("--frobnicate", names), "");
+  EXPECT_EQ(Nearest("", names), "");
+  EXPECT_EQ(Nearest("x", {}), "");
+  EXPECT_EQ(Nearest(std::string(100000, '-'), names), "");
+}
 
 TEST(OptionChecks, SayWhatAValueMustBe) {
   EXPECT_EQ(Number(/*zero_too=*/false)("0.5"), "");

@@ -78,13 +78,9 @@ def metric_names():
     """Every series name that server/metrics can export, as its sources declare them."""
     text = "\n".join(path.read_text() for path in (ROOT / "server/metrics").glob("*.cc"))
     names = set()
-    for name, kind in re.findall(
-            r'Family\(\s*"(\w+)",.*?MetricType::(\w+)\)', text, re.S):
-        suffixes = ("_bucket", "_sum", "_count") if kind == "Histogram" else ("",)
-        names |= {f"histsvc_{name}{suffix}" for suffix in suffixes}
-    names |= {f"histsvc_{name}" for name in re.findall(r'One(?:Counter|Gauge)\(\s*"(\w+)"', text)}
-    # Exported only where TLS is on.
-    names.add("histsvc_certificate_expiry_timestamp_seconds")
-    names.add("histsvc_reload_failing")
+    for name, rest in re.findall(
+            r'(?:Declare|Family|Each|[Oo]ne|OneGauge)\(\s*"(\w+)",(.*?)\)(?:\s*\.first)?;', text, re.S):
+        suffixes = ("_bucket", "_sum", "_count") if "Buckets" in rest else ("",)
+        names |= {f"histsvc_{name}{suffix}" for suffix in suffixes if not name.startswith("process_")}
     assert len(names) > 30
     return names

@@ -137,7 +137,7 @@ def test_panels_that_are_named_exist(root):
 
 def test_reasons_of_the_alerts_exist(root):
     """tests/service/test_refusals.py holds the runbook's table to the server's metrics."""
-    labels = (root / "server/metrics/server_metrics.h").read_text()
+    labels = (root / "server/metrics/server_metrics.cc").read_text()
     rules = (root / "deploy/prometheus/alerting.rules.yaml").read_text()
     reasons = {each for found in re.findall(r'reason=~"([^"]+)"', rules) for each in found.split("|")}
     assert len(reasons) > 5

@@ -39,7 +39,7 @@ RULES = {
     "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/|histogram/usable_cores\.h"),
     "server/config": (
         rf"{GRPC}|{PROMETHEUS}|{CUDA}",
-        r"kernels/(workload|backend_factory)\.h|server/(base|config)/|server/batching/limits\.h|histogram/number_text\.h",
+        r"kernels/(workload|backend_factory)\.h|server/(base|config)/|server/batching/limits\.h|forms/nearest\.h|histogram/number_text\.h",
     ),
     "server/batching": (
         rf"{THIRD_PARTY}|{CUDA}",

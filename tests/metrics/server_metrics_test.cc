@@ -28,32 +28,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-KernelChoice Choice(const std::string& kernel, uint64_t payload_bytes_max, uint64_t cost_ns) {
-  KernelChoice choice;
-  choice.bin_count_max = 65536;
-  choice.payload_bytes_max = payload_bytes_max;
-  choice.payloads_max = 64;
-  choice.kernel = kernel;
-  choice.cost_ns = cost_ns;
-  return choice;
-}
-
 // A CPU and a GPU.
 MetricsOptions TwoBackends() {
   MetricsOptions options;
   options.backends = {
-      {"cuda:0",
-       "NVIDIA \"H200\"\n",
-       "GPU-1234",
-       "550.54",
-       {"lane_private", "naive"},
-       {Choice("lane_private", 1 << 20, 20000), Choice("lane_private", 1 << 20, 7)}},
-      {"cpu",
-       "AMD EPYC",
-       "",
-       "",
-       {"scalar", "tables8"},
-       {Choice("tables8", 4096, 1500), Choice("tables8", UINT64_MAX, 0)}}};
+      {"cuda:0", "NVIDIA \"H200\"\n", "GPU-1234", "550.54", {"lane_private", "naive"}},
+      {"cpu", "AMD EPYC", "", "", {"scalar", "tables8"}}};
   options.build = {"0.1.0", "abc1234", "GNU 12.2.0", "Release"};
   return options;
 }
@@ -91,7 +71,8 @@ TEST(ServerMetrics, EachFamilyIsThereOnceWithSeriesAndHelp) {
   for (const auto& family : ServerMetrics(TwoBackends()).Collect()) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
     EXPECT_FALSE(family.help.empty()) << family.name;
-    EXPECT_TRUE(!family.metric.empty() || absl::StrContains(family.name, "placement"))
+    EXPECT_TRUE(!family.metric.empty() || absl::StrContains(family.name, "placement") ||
+                absl::StrContains(family.name, "kernel"))
         << family.name;
   }
   EXPECT_GT(names.size(), 30U);
@@ -104,11 +85,10 @@ TEST(ServerMetrics, KnownSeriesExistAtZero) {
         R"(rejected_total{reason="queue_full"})",
         R"(fallback_total{from="cuda:0",to="cpu",reason="device_lost"})",
         R"(batches_total{backend="cpu",closed_by="inline"})", "integrity_failures_total",
-        R"(kernel_duration_seconds_count{kernel="tables8",backend="cpu"})",
         R"(stage_duration_seconds_count{stage="transfer",backend="cuda:0"})"}) {
     EXPECT_EQ(Own(metrics, series), 0) << series;
   }
-  // A kernel that the selector does not use is shown once it has run.
+  // A kernel is shown once it has run.
   EXPECT_EQ(Own(metrics, R"(kernel_duration_seconds_count{kernel="scalar",backend="cpu"})"), -1);
 }
 
@@ -239,8 +219,9 @@ TEST(ServerMetrics, EventsAreCounted) {
 TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   ServerMetrics metrics(TwoBackends());
   EXPECT_EQ(Own(metrics, "queue_bytes"), 0);
-  Batcher::Snapshot now;
-  metrics.SetSnapshotSource([&now] { return now; });
+  ServerState state;
+  metrics.SetStateSource([&state] { return state; });
+  Batcher::Snapshot& now = state.batcher;
   now.queue_payloads = 3;
   now.queue_bytes = 4096;
   now.in_flight = 5;
@@ -257,27 +238,16 @@ TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   EXPECT_EQ(Own(metrics, R"(backend_up{backend="cuda:0"})"), 0);
   EXPECT_EQ(Own(metrics, R"(backend_up{backend="cpu"})"), 1);
   EXPECT_EQ(Own(metrics, R"(lanes{backend="unheard-of",state="busy"})"), -1);
-  metrics.SetSnapshotSource(nullptr);
+  metrics.SetStateSource(nullptr);
   EXPECT_EQ(Own(metrics, "queue_bytes"), 0);
 }
 
-TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
+TEST(ServerMetrics, ShowsWhatChoosesBackends) {
   ServerMetrics metrics(TwoBackends());
-  const auto cost = [&](const std::string& kernel, const std::string& bytes_max) {
-    return Own(metrics, "dispatch_batch_seconds{" + kernel +
-                            R"(,sample_type="u8",bin_count_max="65536",payload_bytes_max=")" +
-                            bytes_max + R"(",payloads_max="64"})");
-  };
-  EXPECT_DOUBLE_EQ(cost(R"(backend="cuda:0",kernel="lane_private")", "1048576"), 20e-6)
-      << "the first of two rows";
-  EXPECT_DOUBLE_EQ(cost(R"(backend="cpu",kernel="tables8")", "4096"), 1.5e-6);
-  EXPECT_EQ(cost(R"(backend="cpu",kernel="tables8")", "any"), 0) << "not measured, in the table";
-  EXPECT_EQ(CountSeries(metrics, "dispatch_batch_seconds"), 3U);
-
-  metrics.SetSnapshotSource([] {
-    Batcher::Snapshot snapshot;
-    snapshot.placements = {{4096, "cpu", "estimate", 0}, {UINT64_MAX, "cuda:0", "trial", 3}};
-    return snapshot;
+  metrics.SetStateSource([] {
+    ServerState state;
+    state.batcher.placements = {{4096, "cpu", "estimate", 0}, {UINT64_MAX, "cuda:0", "trial", 3}};
+    return state;
   });
   const std::string of_bytes = R"({samples="bytes",payload_bytes_max=)";
   EXPECT_EQ(
@@ -298,11 +268,11 @@ TEST(ServerMetrics, TellsWhatItIsAndWhetherItIsReady) {
   EXPECT_EQ(Own(metrics, R"(limit{name="drain_max_seconds"})"), 30);
   EXPECT_EQ(Own(metrics, "draining"), 0);
   EXPECT_EQ(Own(metrics, "ready"), 0) << "it starts";
-  metrics.SetReady(true);
+  metrics.SetStateSource([] { return ServerState{{}, true, true, 7, 5}; });
   EXPECT_EQ(Own(metrics, "ready"), 1);
-  metrics.SetDraining(true);
   EXPECT_EQ(Own(metrics, "draining"), 1);
-  EXPECT_EQ(Own(metrics, "ready"), 0);
+  EXPECT_EQ(Own(metrics, "unwritten_reply_bytes"), 7);
+  EXPECT_EQ(Own(metrics, "unread_calls_total"), 5);
 }
 
 TEST(ServerMetrics, TextIsEscapedAndHoldsEachHistogramsEnd) {
