@@ -48,9 +48,11 @@ void Progress::Update(uint64_t bytes) {
   const absl::Time now = absl::Now();
   if (!at_terminal_ || now < next_) return;
   next_ = now + absl::Milliseconds(100);
-  std::cerr << (drawn_ ? kBack : "")
-            << ProgressLine(name_, bytes, total_, now - start_, ColumnsOf(STDERR_FILENO) - 1)
-            << "\n"
+  // At once, so that no part of a line stays where Ctrl-C comes.
+  std::cerr << absl::StrCat(
+                   drawn_ ? kBack : "",
+                   ProgressLine(name_, bytes, total_, now - start_, ColumnsOf(STDERR_FILENO) - 1),
+                   "\n")
             << std::flush;
   drawn_ = true;
 }
