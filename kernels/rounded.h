@@ -25,12 +25,12 @@ double Rounded(C value, bool up) {
   return rounded;
 }
 
-// With kUp the least value of C that is >= `edge`, else the greatest that is <= it; nullopt if
-// there is none.
+// With kUp the least value of C that is >= `edge`, else the greatest that is <= it, and never -0.0;
+// nullopt if there is none.
 template <typename C, bool kUp>
 std::optional<C> Rounded(double edge) {
   if constexpr (std::is_same_v<C, double>) {
-    return edge;
+    return edge + 0.0;
   } else if constexpr (std::is_same_v<C, float>) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     auto value = static_cast<float>(edge);
@@ -38,7 +38,7 @@ std::optional<C> Rounded(double edge) {
     if (kUp ? rounded < edge : rounded > edge) {
       value = std::nextafter(value, kUp ? kInfinity : -kInfinity);
     }
-    return value;
+    return value + 0.0F;
   } else {
     using Limits = std::numeric_limits<C>;
     const double whole = kUp ? std::ceil(edge) : std::floor(edge);

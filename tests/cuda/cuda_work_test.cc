@@ -2,6 +2,7 @@
 // fault plans, error classes, the registry.
 #include <algorithm>
 #include <cfenv>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <set>
@@ -186,6 +187,16 @@ TEST(TypedPlanTest, HasTablesOfAnyPlan) {
       EXPECT_EQ(direct.tables(), made.tables());
       std::visit([](const auto& bins) { EXPECT_GT(bins.reached, 0U); }, direct.BinsAt(nullptr));
     }
+  }
+}
+
+// A device takes the key of the least sample from that of others, and -0.0 has a key of its own.
+TEST(TypedPlanTest, BinsBeginAtNoNegativeZero) {
+  for (const std::vector<double>& edges : {std::vector{-1e-46, 1e-300, 1e-46}, {-0.0, 1.0, 5.0}}) {
+    const cuda::TypedPlan plan(*Plan::Make(*Binning::Edges(edges), SampleType::kF32));
+    const auto bins = std::get<cuda::TypedBins<float>>(plan.BinsAt(plan.tables().data()));
+    EXPECT_FALSE(std::signbit(bins.lower));
+    EXPECT_EQ(bins.lower, 0);
   }
 }
 

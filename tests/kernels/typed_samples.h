@@ -206,6 +206,7 @@ inline std::vector<Binning> OddBinnings() {
     edges.push_back(from + std::max(2.0, std::fabs(from) / 8));
     binnings.push_back(*Binning::Edges(edges));
   }
+  binnings.push_back(*Binning::Edges({-1e-46, 1e-300, 1e-46}));  // f32: from -0.0 to 0.0
   // The greatest sample of a narrow type is alone in its bin.
   for (const double end : {127.0, 255.0, 32767.0, 65535.0}) {
     binnings.push_back(*Binning::Edges({0.9 * end, end, 2 * end}));
