@@ -46,6 +46,14 @@ cudaError_t OnGrid(const Launch& launch, size_t i) {
   return cudaGetLastError();
 }
 
+// One thread an element, one global atomic each.
+__global__ void NaiveElementKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  __syncthreads();
+  const uint64_t i = uint64_t{blockIdx.x} * kSmallBlock + threadIdx.x;
+  if (i >= bytes) return;
+  atomicAdd(&row[data[i]], 1U);
+}
+
 // A contiguous section a thread, one global atomic an element.
 __global__ void NaiveSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32_t section_bytes,
                                      uint32_t* row) {
@@ -68,8 +76,7 @@ cudaError_t EnqueueSections(const Launch& launch, size_t i) {
   return cudaGetLastError();
 }
 
-// Grid-stride over the elements, one global atomic each. For naive_element the grid has a thread
-// for each.
+// Grid-stride over the elements, one global atomic each.
 __global__ void NaiveInterleavedKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __syncthreads();
   const uint64_t stride = uint64_t{gridDim.x} * kSmallBlock;
@@ -109,30 +116,38 @@ cudaError_t EnqueueCopies(const Launch& launch, size_t i) {
   return cudaGetLastError();
 }
 
-// A block's copy of the bins in shared memory, before it counts and after.
-__device__ inline void Clear(uint32_t (&counts)[kByteValues]) {
+// A copy of the bins per block in shared memory, grid-stride over the elements.
+__global__ void SharedPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  __shared__ uint32_t counts[kByteValues];
   for (uint32_t i = threadIdx.x; i < kByteValues; i += kLargeBlock) counts[i] = 0;
   __syncthreads();
-}
-__device__ inline void Merge(const uint32_t (&counts)[kByteValues], uint32_t* row) {
+  const uint64_t stride = uint64_t{gridDim.x} * kLargeBlock;
+  for (uint64_t i = uint64_t{blockIdx.x} * kLargeBlock + threadIdx.x; i < bytes; i += stride) {
+    atomicAdd(&counts[data[i]], 1U);
+  }
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < kByteValues; i += kLargeBlock) {
     if (counts[i] != 0) atomicAdd(&row[i], counts[i]);
   }
 }
 
-// Such a copy; each thread takes a few contiguous elements at a time.
-template <uint32_t kElements>
-__global__ void SharedKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
+// A copy of the bins per block in shared memory; each thread takes a few contiguous elements.
+__global__ void SharedSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __shared__ uint32_t counts[kByteValues];
-  Clear(counts);
-  const uint64_t stride = uint64_t{gridDim.x} * kLargeBlock * kElements;
-  for (uint64_t begin = (uint64_t{blockIdx.x} * kLargeBlock + threadIdx.x) * kElements;
+  for (uint32_t i = threadIdx.x; i < kByteValues; i += kLargeBlock) counts[i] = 0;
+  __syncthreads();
+  const uint64_t stride = uint64_t{gridDim.x} * kLargeBlock * kCoarsening;
+  for (uint64_t begin = (uint64_t{blockIdx.x} * kLargeBlock + threadIdx.x) * kCoarsening;
        begin < bytes; begin += stride) {
-    const uint64_t end = min(begin + kElements, uint64_t{bytes});
-    for (uint64_t i = begin; i < end; ++i) atomicAdd(&counts[data[i]], 1U);
+    const uint64_t end = min(begin + kCoarsening, uint64_t{bytes});
+    for (uint64_t i = begin; i < end; ++i) {
+      atomicAdd(&counts[data[i]], 1U);
+    }
   }
-  Merge(counts, row);
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < kByteValues; i += kLargeBlock) {
+    if (counts[i] != 0) atomicAdd(&row[i], counts[i]);
+  }
 }
 
 // Counters of eight values in each thread's registers, merged in shared memory. blockIdx.y chooses
@@ -163,10 +178,12 @@ __global__ void RegisterPrivateKernelOf(const uint8_t* data, uint32_t bytes, uin
   }
 }
 
-// Such a copy; each thread adds up a run of equal values before it touches it.
+// A copy of the bins per block in shared memory; each thread adds up a run of equal values before
+// it touches the copy.
 __global__ void RunAccumulatorKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __shared__ uint32_t counts[kByteValues];
-  Clear(counts);
+  for (uint32_t i = threadIdx.x; i < kByteValues; i += kLargeBlock) counts[i] = 0;
+  __syncthreads();
   uint32_t run_value = 0, run = 0;
   const uint64_t stride = uint64_t{gridDim.x} * kLargeBlock;
   for (uint64_t i = uint64_t{blockIdx.x} * kLargeBlock + threadIdx.x; i < bytes; i += stride) {
@@ -180,7 +197,10 @@ __global__ void RunAccumulatorKernelOf(const uint8_t* data, uint32_t bytes, uint
     run = 1;
   }
   if (run != 0) atomicAdd(&counts[run_value], run);
-  Merge(counts, row);
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < kByteValues; i += kLargeBlock) {
+    if (counts[i] != 0) atomicAdd(&row[i], counts[i]);
+  }
 }
 
 // 8-bit counters of every value for every thread, four to a word, in shared memory: no atomics.
@@ -253,7 +273,7 @@ absl::Span<const CudaKernel> Literature() {
   static constexpr CudaKernel kMethods[] = {
       {.name = "naive_element",
        .summary = "one element a thread, atomics in global memory",
-       .enqueue = OnGrid<NaiveInterleavedKernelOf, kSmallBlock, kSmallBlock, UINT32_MAX>,
+       .enqueue = OnGrid<NaiveElementKernelOf, kSmallBlock, kSmallBlock, UINT32_MAX>,
        .adds_to_rows = true,
        .slow = true},
       {.name = "naive_section",
@@ -274,11 +294,11 @@ absl::Span<const CudaKernel> Literature() {
        .scratch_bytes = CopiesBytes},
       {.name = "shared_private",
        .summary = "a copy of the bins per block in shared memory, interleaved",
-       .enqueue = OnGrid<SharedKernelOf<1>, kLargeBlock, kLargeBlock, 2>,
+       .enqueue = OnGrid<SharedPrivateKernelOf, kLargeBlock, kLargeBlock, 2>,
        .adds_to_rows = true},
       {.name = "shared_section",
        .summary = "a copy of the bins per block in shared memory, contiguous coarsening",
-       .enqueue = OnGrid<SharedKernelOf<kCoarsening>, kLargeBlock, kLargeBlock * kCoarsening, 2>,
+       .enqueue = OnGrid<SharedSectionKernelOf, kLargeBlock, kLargeBlock * kCoarsening, 2>,
        .adds_to_rows = true},
       {.name = "register_private",
        .summary = "counters of eight values in registers, one pass for every eight",
