@@ -30,6 +30,8 @@ class TypedCaller(Calls):
         if kind[0] in "ui" and self.random.integers(2):  # the type's greatest sample is alone in its bin
             most = 2.0 ** (8 * ITEM_BYTES[TYPES.index(kind)] - (kind[0] == "i")) - 1
             edges = numpy.concatenate([edges[edges < most], [most, 2 * most]])
+        if kind in ("bf16", "f32", "f64"):  # down to those between which only zeros lie
+            edges = numpy.unique(edges * 10.0 ** self.random.integers(-50, 5))
         spec.binning.edges.edges.extend(edges)
         return edges
 
