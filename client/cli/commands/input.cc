@@ -88,7 +88,7 @@ absl::StatusOr<absl::string_view> ReadWhole(
     if (until <= storage.size()) continue;
     absl::StatusOr<std::string> more = ReadAll(*source.stream, input.name, until - storage.size());
     if (!more.ok()) return more.status();
-    storage = storage.empty() ? *std::move(more) : storage + *more;
+    storage += *more;
     if (absl::Status s = check ? check(storage) : absl::OkStatus(); !s.ok()) return s;
     if (storage.size() < until) break;  // asked a second time a terminal would wait for a key
   }

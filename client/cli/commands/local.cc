@@ -130,6 +130,7 @@ Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs) {
   const Result<Plan> plan = Plan::MakeFor(*binning, type, /*samples=*/UINT64_MAX);
   if (!plan.ok()) return absl::InvalidArgumentError(plan.error().message);
   std::vector<absl::StatusOr<Report>> results;
+  results.reserve(inputs.size());
   for (const Input& input : inputs) {
     results.push_back(LocalCounter(input, spec, *plan).Run());
   }

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -54,12 +53,15 @@ TypedBins<C> MakeEven(SampleType type, const EvenEdges& edges) {
   if (lower.has_value()) typed.lower = *lower;
   if (lower.has_value() && upper.has_value() && *lower <= *upper) {
     typed.upper = *upper;
-    const auto all = std::views::iota(uint32_t{0}, edges.bins);
-    const auto end = std::ranges::partition_point(all, [&](uint32_t i) {
-      const std::optional<C> threshold = internal::Rounded<C, /*kUp=*/true>(edges.at(i));
-      return threshold.has_value() && *threshold <= *upper;
-    });
-    typed.reached = static_cast<uint32_t>(end - all.begin());
+    // Bins below `low` have a threshold that is at most `upper`, bins from `high` on have none.
+    uint32_t low = 0, high = edges.bins;
+    while (low < high) {
+      const uint32_t middle = low + (high - low) / 2;
+      const std::optional<C> threshold = internal::Rounded<C, /*kUp=*/true>(edges.at(middle));
+      const bool reached = threshold.has_value() && *threshold <= *upper;
+      (reached ? low : high) = reached ? middle + 1 : middle;
+    }
+    typed.reached = low;
   }
   if (SampleBytes(type) < 4) return typed;
   typed.by = FindBy::kGuess;
