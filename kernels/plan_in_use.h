@@ -18,7 +18,7 @@ class PlanInUse {
  public:
   // `first`: without tables, or of bytes.
   explicit PlanInUse(const Plan& first) : first_(first) {
-    if (first_.counts_values()) made_ = &first_;
+    if (first_.counts_values()) KeepFirst();
   }
 
   SampleType type() const { return first_.type(); }

@@ -161,7 +161,7 @@ class DevicePlan:
         return self._queued("count_rows", samples, cut, wide)
 
     def _queued(self, name: str, samples: DeviceArray, *arguments: Any) -> Counter:
-        range = Range(*self._range) if self._range[2] >= 0 else None
+        range = Range(*self._range) if self.computes_edges else None
         at = None if range is None else ctypes.addressof(range)
         of = samples.address, samples.size, samples.stream
         return self._counted(

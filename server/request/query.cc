@@ -155,6 +155,16 @@ uint64_t CounterBytes(const Query& query) {
   return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
 }
 
+// A GPU computes few even edges itself. Of others it would make the tables for each payload.
+void MakePlanOfGpus(Query& query) {
+  const bool even = query.binning.has_edges() && query.binning.edge_rule().listed == nullptr;
+  if (even && query.binning.bin_count() <= kPlanBinsAtOnceMax) {
+    query.plan->KeepFirst();
+  } else {
+    query.plan->Get();
+  }
+}
+
 // A server without a CPU backend refuses a query that needs more than its GPUs can hold.
 absl::Status CheckGpuLimits(const Query& query, const QueryLimits& limits) {
   const auto refuse = [](const char* reason, const char* field, const std::string& what,
@@ -204,20 +214,6 @@ uint64_t Query::ReplyBytes(uint64_t samples) const {
   if (edges) bytes += (bins + 1) * sizeof(double);
   return bytes;
 }
-
-namespace {
-
-// A GPU computes few even edges itself. Of others it would make the tables for each payload.
-void MakePlanOfGpus(Query& query) {
-  const bool even = query.binning.has_edges() && query.binning.edge_rule().listed == nullptr;
-  if (even && query.binning.bin_count() <= kPlanBinsAtOnceMax) {
-    query.plan->KeepFirst();
-  } else {
-    query.plan->Get();
-  }
-}
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
                                                        const QueryLimits& limits) {

@@ -57,11 +57,12 @@ enum class Kind : uint8_t { kI64, kU64, kF64 };
 // The numbers of one input, as the bits of their type.
 class Numbers {
  public:
-  // `other`: what is no integer, or none of the type of another.
+  // `other`: the number that needs f64, if one does; messages name it.
   Numbers(Kind kind, const std::string& other) : kind_(kind), needed_(kind), other_(other) {}
 
-  // Adds the number that is all of `text`; an empty one is a NaN. OUT_OF_RANGE: it is `needed`, as
-  // the message says. FAILED_PRECONDITION: it is no number, or none of any type that holds `other`.
+  // Adds the number that `text` is; an empty text is a NaN. OUT_OF_RANGE: the number needs the type
+  // that needed() tells, and the message quotes it. FAILED_PRECONDITION: the text is no number, or
+  // no type holds both the number and `other`.
   absl::Status Add(absl::string_view text) {
     const bool negative = absl::StartsWith(text, "-");
     const absl::string_view digits = text.substr(negative || absl::StartsWith(text, "+") ? 1 : 0);
