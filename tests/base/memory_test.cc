@@ -1,5 +1,6 @@
 #include "server/base/memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <thread>
@@ -92,6 +93,19 @@ TEST(ReceiveMemoryTest, GivesEachBlockToOneOwner) {
   EXPECT_TRUE(memory.Give(*blocks.begin()));
   EXPECT_EQ(memory.free_bytes(), ReceiveMemory::kBlockBytes);
   EXPECT_EQ(memory.Take(kSlice), *blocks.begin());
+}
+
+TEST(ReceiveMemoryTest, AThreadTakesWhatAnotherGave) {
+  constexpr size_t kBlocks = 200;  // more than a thread keeps for itself
+  ReceiveMemory memory(kBlocks * ReceiveMemory::kBlockBytes);
+  std::vector<void*> blocks(kBlocks);
+  const auto take_all = [&] { std::ranges::generate(blocks, [&] { return memory.Take(kSlice); }); };
+  take_all();
+  for (void* block : blocks) EXPECT_TRUE(memory.Give(block));
+  EXPECT_EQ(memory.free_bytes(), memory.all().size());
+  std::thread(take_all).join();
+  EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), kBlocks);
+  EXPECT_EQ(std::ranges::count(blocks, nullptr), 0);
 }
 
 TEST(ReceiveMemoryTest, LeavesOtherSizesAndOtherMemoryAlone) {
