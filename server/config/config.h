@@ -1,8 +1,8 @@
 // Every setting of the server, its default, and where it comes from.
 // Precedence: flags over HISTSVC_ environment variables over a config file over these defaults.
 //
-// Plain values; ParseConfig is a thread-safe function without state. Units are the last part of a
-// name. The flag of a member, its limits and its help stand in table.cc.
+// Plain values; ParseConfig is a thread-safe function without state. The name of a number says its
+// unit. The flag of a member, its limits and its help stand in table.cc.
 #ifndef HISTOGRAM_SERVER_CONFIG_CONFIG_H_
 #define HISTOGRAM_SERVER_CONFIG_CONFIG_H_
 
