@@ -64,7 +64,7 @@ std::string HelpText(bool all) {
                 "print the configuration in force, as a file for --config, and exit"),
       HelpEntry("-h, --help",
                 all ? "print the settings that matter most, and exit" : "print this and exit"),
-      HelpEntry("--help-all", all ? "print this and exit" : "print every setting and exit"),
+      HelpEntry("--help-all", all ? "print this and exit" : "print more settings and exit"),
       HelpEntry("--version", "print the version and exit"));
   for (const Setting& setting : Settings()) {
     if (!setting.group.empty()) absl::StrAppend(&out, "\n", setting.group, ":\n");
