@@ -40,9 +40,9 @@ uint32_t StartableThreads(uint32_t wanted);
 // payload bytes.
 void DisableCoreDumps();
 
-// Holds back the signals that end the server, so that only WaitForStopSignal takes them: SIGTERM and
-// SIGINT; SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 unless they are ignored. Call before the first thread
-// starts.
+// Holds back the signals that end the server, so that only WaitForStopSignal takes them: SIGTERM,
+// SIGINT, and SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 unless they are ignored. Call before the first
+// thread starts.
 void BlockSignals();
 
 // The signal that came within `timeout_us`, 0 if none did. REQUIRES: BlockSignals.
