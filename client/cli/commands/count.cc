@@ -27,36 +27,33 @@ bool NeedsWhole(const v1::Spec& spec) {
 
 class ServerCounter {
  public:
-  ServerCounter(client::Client& client, const v1::Spec& spec, std::vector<Input> inputs)
+  ServerCounter(client::Client& client, const v1::Spec& spec, const std::vector<Input>& inputs)
       : client_(client),
         spec_(spec),
-        inputs_(std::move(inputs)),
-        sizes_(inputs_.size()),
-        results_(inputs_.size(), absl::UnknownError("")) {}
+        inputs_(inputs),
+        results_(inputs.size(), absl::UnknownError("")) {}
 
   std::vector<absl::StatusOr<Report>> Run() {
     std::vector<size_t> good, whole;
-    bool small = true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const absl::StatusOr<Source> source = Open(inputs_[i]);
-      if (!source.ok()) {
-        results_[i] = source.status();
-        continue;
+      if (inputs_[i].status.ok()) {
+        good.push_back(i);
+      } else {
+        results_[i] = inputs_[i].status;
       }
-      if (source->stream == nullptr) sizes_[i] = source->bytes.size();
-      small = small && sizes_[i].value_or(kSmallBytes + 1) <= kSmallBytes;
-      good.push_back(i);
     }
-    if (!small || good.size() > 1) AskForLimit();
-    for (const size_t i : good) {
-      (sizes_[i].has_value() && *sizes_[i] <= whole_bytes_max_ ? whole : chunked_).push_back(i);
-    }
+    if (good.size() > 1 || (!good.empty() && !Fits(inputs_[good[0]]))) AskForLimit();
+    for (const size_t i : good) (Fits(inputs_[i]) ? whole : chunked_).push_back(i);
     if (!whole.empty()) Many(whole);
     for (const size_t i : chunked_) results_[i] = Chunks(i);
     return std::move(results_);
   }
 
  private:
+  bool Fits(const Input& input) const {
+    return input.stream == nullptr && input.bytes.size() <= whole_bytes_max_;
+  }
+
   // A server that cannot be asked gets small chunks; its own errors say the rest.
   void AskForLimit() {
     const auto description = client_.Describe({});
@@ -88,14 +85,10 @@ class ServerCounter {
     size_t at = 0;
     std::map<uint64_t, absl::Time> starts;
     const auto next = [&]() -> std::optional<client::Item> {
-      while (at < which.size()) {
-        const size_t i = which[at++];
-        const absl::StatusOr<Source> source = Open(inputs_[i]);
-        starts[i] = absl::Now();
-        if (source.ok()) return client::Item{i, spec_, std::string(source->bytes)};
-        results_[i] = source.status();
-      }
-      return std::nullopt;
+      if (at == which.size()) return std::nullopt;
+      const size_t i = which[at++];
+      starts[i] = absl::Now();
+      return client::Item{i, spec_, std::string(inputs_[i].bytes)};
     };
     const absl::Status status = client_.ComputeMany(
         next,
@@ -119,15 +112,13 @@ class ServerCounter {
                        std::string(NameOf(TypeOf(spec_))),
                        " need all samples at once; count it without --server"));
     }
-    const absl::StatusOr<Source> source = Open(input);
-    if (!source.ok()) return source.status();
     size_t offset = 0;
     bool ended = false;
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
       const auto room = std::min<uint64_t>(buffer.size(), input.limit - offset);
-      const auto bytes = ReadNext(input, *source, buffer.first(room), offset);
+      const auto bytes = ReadNext(input, buffer.first(room), offset);
       if (!bytes.ok()) return bytes;
       offset += *bytes;
       ended = *bytes < buffer.size();
@@ -136,7 +127,8 @@ class ServerCounter {
     };
     client::AccumulateOptions options;
     options.chunk_bytes = chunk_bytes_;
-    Progress progress(input.name, sizes_[i]);
+    Progress progress(input.name,
+                      input.stream == nullptr ? std::optional(input.bytes.size()) : std::nullopt);
     options.on_progress = [&progress](uint64_t bytes) { progress.Update(bytes); };
     const absl::Time start = absl::Now();
     const auto response = client_.Accumulate(spec_, reader, options);
@@ -145,8 +137,7 @@ class ServerCounter {
 
   client::Client& client_;
   const v1::Spec& spec_;
-  std::vector<Input> inputs_;
-  std::vector<std::optional<uint64_t>> sizes_;
+  const std::vector<Input>& inputs_;
   std::vector<size_t> chunked_;
   std::vector<absl::StatusOr<Report>> results_;
   uint64_t whole_bytes_max_ = kSmallBytes;
@@ -156,11 +147,12 @@ class ServerCounter {
 
 }  // namespace
 
-Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs) {
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec,
+                    const std::vector<Input>& inputs) {
   if (server.in_process) return CountInProcess(spec, inputs);
   const auto client = Connect(server);
   if (!client.ok()) return client.status();
-  return ServerCounter(**client, spec, std::move(inputs)).Run();
+  return ServerCounter(**client, spec, inputs).Run();
 }
 
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {
