@@ -1,7 +1,6 @@
 // Unary calls, in a closed loop (each answer begins the next call) or an open one (a schedule
 // does).
 #include <atomic>
-#include <deque>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -32,7 +31,7 @@ class UnaryLoad final : public LoadWorker {
     }
     for (uint32_t i = 0; i < context_.options.in_flight; ++i) {
       for (size_t stub = 0; stub < context_.stubs.size(); ++stub) {
-        Send(TakeCall(stub), LoadClock::now());
+        Begin(stub, LoadClock::now());
       }
     }
   }
@@ -43,11 +42,7 @@ class UnaryLoad final : public LoadWorker {
     for (std::thread& pacer : pacers_) pacer.join();
     pacers_.clear();
     absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(
-        +[](UnaryLoad* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mu_) {
-          return self->free_.size() == self->calls_.size();
-        },
-        this));
+    mu_.Await(absl::Condition(+[](size_t* calls) { return *calls == 0; }, &under_way_));
   }
 
  private:
@@ -67,19 +62,18 @@ class UnaryLoad final : public LoadWorker {
 
   bool ClosedLoop() const { return context_.options.rate_per_second <= 0; }
 
-  // A call to begin, a new one where all are busy; null where an open loop has too many.
-  Call* TakeCall(size_t stub) {
-    absl::MutexLock lock(&mu_);
-    if (free_.empty()) {
-      if (!ClosedLoop() && calls_.size() >= kCallsMax) return nullptr;
-      Call* const call = &calls_.emplace_back();
-      call->ended = [this, call](bool) { End(call); };
-      free_.push_back(call);
+  // False where an open loop has too many.
+  bool Begin(size_t stub, LoadClock::time_point since) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (!ClosedLoop() && under_way_ >= kCallsMax) return false;
+      ++under_way_;
     }
-    Call* const call = free_.front();
-    free_.pop_front();
+    Call* const call = new Call;
     call->stub = stub;
-    return call;
+    call->ended = [this, call](bool) { End(call); };
+    Send(call, since);
+    return true;
   }
 
   void Send(Call* call, LoadClock::time_point since) {
@@ -110,8 +104,9 @@ class UnaryLoad final : public LoadWorker {
     if (ClosedLoop() && !stopping_.load(std::memory_order_relaxed)) {
       return Send(call, LoadClock::now());
     }
+    delete call;
     absl::MutexLock lock(&mu_);
-    free_.push_back(call);
+    --under_way_;
   }
 
   // Begins each `pacers`th call of the schedule, from the one numbered `first` on.
@@ -127,13 +122,11 @@ class UnaryLoad final : public LoadWorker {
         due = After(begin, static_cast<double>(i) / context_.options.rate_per_second);
       }
       if (SleepUntil(due, stop)) return;
-      Call* call = TakeCall(i % context_.stubs.size());
-      if (call == nullptr) {
+      if (Begin(i % context_.stubs.size(), due)) {
+        context_.tally.Begun();
+      } else {
         context_.tally.Failed({grpc::StatusCode::UNKNOWN, kTooMany});
-        continue;
       }
-      context_.tally.Begun();
-      Send(call, due);
     }
   }
 
@@ -142,8 +135,7 @@ class UnaryLoad final : public LoadWorker {
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> pacers_;
   absl::Mutex mu_;
-  std::deque<Call> calls_ ABSL_GUARDED_BY(mu_);
-  std::deque<Call*> free_ ABSL_GUARDED_BY(mu_);  // of calls_: those that are not under way
+  size_t under_way_ ABSL_GUARDED_BY(mu_) = 0;  // calls
 };
 
 }  // namespace
