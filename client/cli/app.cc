@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/channel.h"
@@ -352,6 +353,13 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
+  if (const char* const line = std::getenv("COMP_LINE");
+      line != nullptr && !arguments.empty() && arguments[0] == "completion") {
+    size_t cursor = absl::string_view::npos;
+    (void)absl::SimpleAtoi(absl::NullSafeStringView(std::getenv("COMP_POINT")), &cursor);
+    env.out << Completions(app, absl::string_view(line).substr(0, cursor));
+    return kSuccess;
+  }
   try {
     ImplyCount(app, env.standard_input, arguments);
     NameFiles(arguments);
