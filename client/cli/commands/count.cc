@@ -16,7 +16,6 @@
 namespace histogram::cli {
 namespace {
 
-constexpr uint64_t kSmallBytes = uint64_t{64} << 10;     // one alone needs no AskForLimit
 constexpr uint64_t kWholeBytesMax = uint64_t{16} << 20;  // beyond, chunks overlap disk and network
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
@@ -27,48 +26,34 @@ bool NeedsWhole(const v1::Spec& spec) {
 
 class ServerCounter {
  public:
-  ServerCounter(client::Client& client, const v1::Spec& spec, const std::vector<Input>& inputs)
+  // `payload_bytes_max`: the server's limit.
+  ServerCounter(client::Client& client, const v1::Spec& spec, const std::vector<Input>& inputs,
+                uint64_t payload_bytes_max)
       : client_(client),
         spec_(spec),
         inputs_(inputs),
+        whole_bytes_max_(NeedsWhole(spec) ? payload_bytes_max
+                                          : std::min(kWholeBytesMax, payload_bytes_max)),
+        chunk_bytes_(std::min(kChunkBytes, payload_bytes_max)),
         results_(inputs.size(), absl::UnknownError("")) {}
 
   std::vector<absl::StatusOr<Report>> Run() {
-    std::vector<size_t> good, whole;
+    std::vector<size_t> whole, chunked;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].status.ok()) {
-        good.push_back(i);
+      const Input& input = inputs_[i];
+      if (!input.status.ok()) {
+        results_[i] = input.status;
       } else {
-        results_[i] = inputs_[i].status;
+        const bool fits = input.stream == nullptr && input.bytes.size() <= whole_bytes_max_;
+        (fits ? whole : chunked).push_back(i);
       }
     }
-    if (good.size() > 1 || (!good.empty() && !Fits(inputs_[good[0]]))) AskForLimit();
-    for (const size_t i : good) (Fits(inputs_[i]) ? whole : chunked_).push_back(i);
     if (!whole.empty()) Many(whole);
-    for (const size_t i : chunked_) results_[i] = Chunks(i);
+    for (const size_t i : chunked) results_[i] = Chunks(i);
     return std::move(results_);
   }
 
  private:
-  bool Fits(const Input& input) const {
-    return input.stream == nullptr && input.bytes.size() <= whole_bytes_max_;
-  }
-
-  // A server that cannot be asked gets small chunks; its own errors say the rest.
-  void AskForLimit() {
-    const auto description = client_.Describe({});
-    if (description.ok() && description->limits().payload_bytes_max() > 0) {
-      LimitPayload(description->limits().payload_bytes_max());
-    }
-  }
-
-  void LimitPayload(uint64_t payload_bytes_max) {
-    whole_bytes_max_ =
-        NeedsWhole(spec_) ? payload_bytes_max : std::min(kWholeBytesMax, payload_bytes_max);
-    chunk_bytes_ = std::min(kChunkBytes, payload_bytes_max);
-    limit_is_known_ = true;
-  }
-
   template <typename Response>
   absl::StatusOr<Report> Checked(size_t i, const absl::StatusOr<Response>& response,
                                  absl::Time start) const {
@@ -94,10 +79,6 @@ class ServerCounter {
         next,
         [&](const client::ItemResult& result) {
           results_[result.id] = Checked(result.id, result.response, starts[result.id]);
-          const auto detail = client::ErrorDetail(result.response.status());
-          if (!detail.has_value() || detail->reason() != "PAYLOAD_TOO_LARGE") return;
-          LimitPayload(detail->limit());
-          chunked_.push_back(result.id);
         },
         {});
     for (; at < which.size(); ++at) results_[which[at]] = status;
@@ -105,7 +86,7 @@ class ServerCounter {
 
   absl::StatusOr<Report> Chunks(size_t i) {
     const Input& input = inputs_[i];
-    if (limit_is_known_ && spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
+    if (spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
       return absl::FailedPreconditionError(
           absl::StrCat(input.name, " is larger than ", FormatBytes(whole_bytes_max_),
                        ", the most that this server takes at once, and quantiles of ",
@@ -138,11 +119,8 @@ class ServerCounter {
   client::Client& client_;
   const v1::Spec& spec_;
   const std::vector<Input>& inputs_;
-  std::vector<size_t> chunked_;
+  const uint64_t whole_bytes_max_, chunk_bytes_;
   std::vector<absl::StatusOr<Report>> results_;
-  uint64_t whole_bytes_max_ = kSmallBytes;
-  uint64_t chunk_bytes_ = kSmallBytes;
-  bool limit_is_known_ = false;
 };
 
 }  // namespace
@@ -152,7 +130,9 @@ Results CountInputs(const ServerOptions& server, const v1::Spec& spec,
   if (server.in_process) return CountInProcess(spec, inputs);
   const auto client = Connect(server);
   if (!client.ok()) return client.status();
-  return ServerCounter(**client, spec, inputs).Run();
+  const auto description = (*client)->Describe({});
+  if (!description.ok()) return description.status();
+  return ServerCounter(**client, spec, inputs, description->limits().payload_bytes_max()).Run();
 }
 
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {
