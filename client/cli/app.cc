@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -120,7 +119,7 @@ constexpr char kServerGroup[] = "Server";
 
 struct Options {
   ServerOptions server;
-  std::optional<double> timeout_s;
+  double timeout_s = 0;    // 0: none
   ComputeOptions compute;  // of count and compute
   ImageOptions image;
   OutputOptions describe;
@@ -129,7 +128,7 @@ struct Options {
   std::string shell = "bash";
 };
 
-void AddServerOptions(CLI::App& app, ServerOptions& options, std::optional<double>& timeout_s) {
+void AddServerOptions(CLI::App& app, ServerOptions& options, double& timeout_s) {
   const auto add = [&app](const char* name, auto& value, const char* type, const char* what) {
     return AddValue(app, name, value, type, what)->group(kServerGroup);
   };
@@ -376,8 +375,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     return UsageError(env, wrong);
   }
   env.command = HelpFor(app, "");
-  std::optional<Timeout> timeout;
-  if (options.timeout_s.has_value()) timeout.emplace(env, *options.timeout_s);
+  SetTimeout(env, options.timeout_s);
   const Waiting waiting(options.server.in_process ? "" : "the server at " + options.server.server);
   try {
     if (app.got_subcommand("count") || app.got_subcommand("compute")) {

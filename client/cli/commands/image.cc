@@ -1,5 +1,6 @@
 #include "client/cli/picture/image.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,7 +47,7 @@ std::string Colour(const std::string& channel) {
 
 std::string RenderImageSvg(const Picture& picture, const std::string& file) {
   Panel panel;
-  panel.title = BaseName(file);
+  panel.title = std::filesystem::path(file).filename();
   panel.subtitle =
       absl::StrCat(Size(picture.image), ", ",
                    FormatCount(uint64_t{picture.image.width} * picture.image.height), " pixels");
