@@ -98,12 +98,10 @@ class ServerCounter {
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
-      const auto room = std::min<uint64_t>(buffer.size(), input.limit - offset);
-      const auto bytes = ReadNext(input, buffer.first(room), offset);
+      auto bytes = ReadNext(input, buffer, offset);
       if (!bytes.ok()) return bytes;
       offset += *bytes;
       ended = *bytes < buffer.size();
-      if (*bytes < room && input.limited()) return CutOff(input);
       return bytes;
     };
     client::AccumulateOptions options;

@@ -65,7 +65,8 @@ Input StandardInput(int standard_input);
 // Reads a stream on until so many bytes of the input are there; null is its stream at its end.
 // CutOff where it ends before its limit.
 absl::Status ReadOn(Input& input, uint64_t bytes);
-// Fills the buffer with what follows the first `done` bytes.
+// Fills the buffer with what follows the first `done` bytes; not all of it at the end. CutOff where
+// that comes before the limit.
 absl::StatusOr<size_t> ReadNext(const Input& input, absl::Span<char> buffer, uint64_t done);
 // The error of an input of which less is there than its size or header said.
 absl::Status CutOff(const Input& input);

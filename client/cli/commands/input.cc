@@ -88,12 +88,15 @@ absl::Status ReadOn(Input& input, uint64_t bytes) {
 }
 
 absl::StatusOr<size_t> ReadNext(const Input& input, absl::Span<char> buffer, uint64_t done) {
-  const size_t copied =
+  buffer = buffer.first(std::min<uint64_t>(buffer.size(), input.limit - done));
+  size_t filled =
       done < input.bytes.size() ? input.bytes.copy(buffer.data(), buffer.size(), done) : 0;
-  if (input.stream == nullptr) return copied;
-  const auto more = ReadFully(*input.stream, buffer.subspan(copied), input.name);
-  if (!more.ok()) return more.status();
-  return copied + *more;
+  if (input.stream != nullptr) {
+    const auto more = ReadFully(*input.stream, buffer.subspan(filled), input.name);
+    if (!more.ok()) return more.status();
+    filled += *more;
+  }
+  return filled < buffer.size() && input.limited() ? absl::StatusOr<size_t>(CutOff(input)) : filled;
 }
 
 absl::Status CutOff(const Input& input) {

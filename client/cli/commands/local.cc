@@ -88,17 +88,14 @@ class LocalCounter {
     std::string buffer(std::clamp(size_t{64} * plan_.counter_count() / kBlockBytes * kBlockBytes,
                                   kBlockBytes, kBlockBytesMax),
                        '\0');
-    while (done_ < input_.limit) {
-      const auto room = std::min<uint64_t>(buffer.size(), input_.limit - done_);
-      const absl::StatusOr<size_t> bytes =
-          ReadNext(input_, absl::MakeSpan(buffer).first(room), done_);
+    while (true) {
+      const absl::StatusOr<size_t> bytes = ReadNext(input_, absl::MakeSpan(buffer), done_);
       if (!bytes.ok()) return bytes.status();
       if (absl::Status status = Add({buffer.data(), *bytes}, 1); !status.ok()) return status;
       progress.Update(done_);
       // The end: asked for a second time a terminal would wait for the next key.
-      if (*bytes < room) return input_.limited() ? CutOff(input_) : absl::OkStatus();
+      if (*bytes < buffer.size()) return absl::OkStatus();
     }
-    return absl::OkStatus();
   }
 
   // The counters of bytes tell all. Of other types only the samples themselves do.
