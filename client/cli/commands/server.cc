@@ -1,8 +1,13 @@
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -13,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "client/channel.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
 #include "forms/json.h"
@@ -77,28 +83,41 @@ std::string RenderDescription(const Json& description, size_t columns) {
   return text + tables;
 }
 
-// Asks the port for metrics at HOST:PORT whether the server is ready: what comes until the other
-// side closes, as far as it is of interest. The port always speaks plain HTTP, so the request needs
-// no certificate and no token.
+constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
+
+// Asks the port for metrics at HOST:PORT whether the server is ready: all that comes until the
+// other side closes, cut at kAnswerBytesMax. The port always speaks plain HTTP, so the request
+// needs no certificate and no token.
 absl::StatusOr<std::string> GetReadiness(const std::string& address) {
-  constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
   if (absl::Status status = client::CheckAddress(address); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat("--http: ", status.message()));
   }
   const size_t colon = address.rfind(':');
+  const std::string port = address.substr(colon + 1);
   absl::string_view host = absl::string_view(address).substr(0, colon);
   if (absl::ConsumePrefix(&host, "[")) host.remove_suffix(1);
-  boost::asio::ip::tcp::iostream stream(std::string(host), address.substr(colon + 1));
-  if (!stream) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot reach ", address, ": ", stream.error().message()));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(std::string(host).c_str(), port.c_str(), &hints, &found);
+      error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot find the host ", host, ": ", gai_strerror(error)));
   }
-  stream << "GET /readyz HTTP/1.1\r\nHost: " << address << "\r\nConnection: close\r\n\r\n"
-         << std::flush;
-  std::string answer(kAnswerBytesMax, '\0');
-  stream.read(answer.data(), kAnswerBytesMax);
-  answer.resize(static_cast<size_t>(stream.gcount()));
-  return answer;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  const std::string request =
+      absl::StrCat("GET /readyz HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
+  int file = -1;
+  const absl::Cleanup close_file = [&file] { close(file); };
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    close(file);
+    file = socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol);
+    if (connect(file, each->ai_addr, each->ai_addrlen) == 0) break;
+    if (each->ai_next == nullptr) return FileError("reach", address);
+  }
+  if (!WriteFully(file, request)) return FileError("ask", address);
+  return ReadAll(file, address, kAnswerBytesMax);
 }
 
 int RunHttpHealth(const HealthOptions& options, Environment& env) {
