@@ -283,7 +283,7 @@ TEST_F(Cli, BinarizesAPicture) {
     ASSERT_EQ(Run(server, {"image", file, "--binarize", out}), 0) << world_.err();
     const auto image = DecodeImage(ReadAll(out));
     ASSERT_TRUE(image.ok()) << image.status();
-    EXPECT_EQ(image->samples, std::string("\0\0\xff\xff", 4));
+    EXPECT_EQ(image->channels[0].values, std::string("\0\0\xff\xff", 4));
   }
   const std::string flat = TestFile("flat.pgm", "P2 2 1 255 7 7");
   EXPECT_EQ(Run(server, {"image", flat, "--binarize", TestPath("flat.png")}), 1);

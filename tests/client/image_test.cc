@@ -41,33 +41,33 @@ TEST(Netpbm, ReadsEachKind) {
   const auto p5 = DecodeImage("P5 2 2 255\n" + Bytes({0, 10, 200, 255}));
   ASSERT_TRUE(p5.ok()) << p5.status();
   EXPECT_EQ(p5->format, "PGM");
-  EXPECT_EQ(ChannelOf(*p5, 0), Bytes({0, 10, 200, 255}));
+  EXPECT_EQ(p5->channels[0].values, Bytes({0, 10, 200, 255}));
   EXPECT_THAT(p5->notes, IsEmpty());
   EXPECT_THAT(DecodeImage("P2 2 1 15 0 15")->notes, ElementsAre(HasSubstr("as they are")));
   const auto p2 = DecodeImage("P2\n# a comment\n2 # another\n1\n255\n7\n 8 ");
   ASSERT_TRUE(p2.ok()) << p2.status();
-  EXPECT_EQ(ChannelOf(*p2, 0), Bytes({7, 8}));
+  EXPECT_EQ(p2->channels[0].values, Bytes({7, 8}));
   const auto p6 = DecodeImage("P6 2 1 255 " + Bytes({1, 2, 3, 4, 5, 6}));
   ASSERT_TRUE(p6.ok()) << p6.status();
   ASSERT_EQ(p6->channels.size(), 3);
-  EXPECT_EQ(p6->channels[1], "green");
-  EXPECT_EQ(ChannelOf(*p6, 1), Bytes({2, 5}));
+  EXPECT_EQ(p6->channels[1].name, "green");
+  EXPECT_EQ(p6->channels[1].values, Bytes({2, 5}));
   const auto p3 = DecodeImage("P3 1 1 255 1 2 3");
   ASSERT_TRUE(p3.ok()) << p3.status();
-  EXPECT_EQ(ChannelOf(*p3, 2), Bytes({3}));
+  EXPECT_EQ(p3->channels[2].values, Bytes({3}));
 }
 
 TEST(Netpbm, SixteenBitsAreKept) {
   const auto grey = DecodeImage("P5 2 1 65535\n" + Bytes({0xff, 0xfe, 0x80, 0x00}));
   ASSERT_TRUE(grey.ok());
   EXPECT_EQ(grey->sample_bytes(), 2);
-  EXPECT_EQ(ChannelOf(*grey, 0), Bytes({0xfe, 0xff, 0x00, 0x80}));
-  EXPECT_EQ(ValueAt(*grey, grey->samples, 0), 0xfffe);
+  EXPECT_EQ(grey->channels[0].values, Bytes({0xfe, 0xff, 0x00, 0x80}));
+  EXPECT_EQ(ValueAt(*grey, grey->channels[0], 0), 0xfffe);
   EXPECT_THAT(grey->notes, IsEmpty());
   const auto colour = DecodeImage("P3 2 1 65535 1000 1001 1002 65535 65535 65535");
   ASSERT_TRUE(colour.ok());
-  EXPECT_EQ(ChannelOf(*colour, 2), Bytes({0xea, 3, 0xff, 0xff}));
-  const std::string luminance = GreyOf(*colour);
+  EXPECT_EQ(colour->channels[2].values, Bytes({0xea, 3, 0xff, 0xff}));
+  const Channel luminance = GreyOf(*colour);
   EXPECT_EQ(ValueAt(*colour, luminance, 0), 1001);
   EXPECT_EQ(ValueAt(*colour, luminance, 1), 65535);
 }
@@ -142,14 +142,14 @@ TEST(Png, ReadsEachKind) {
   const auto grey = DecodeImage(MakePng(2, 2, PNG_FORMAT_GRAY, Bytes({0, 9, 200, 255})));
   ASSERT_TRUE(grey.ok()) << grey.status();
   EXPECT_EQ(grey->format, "PNG");
-  EXPECT_EQ(ChannelOf(*grey, 0), Bytes({0, 9, 200, 255}));
+  EXPECT_EQ(grey->channels[0].values, Bytes({0, 9, 200, 255}));
   const auto rgba =
       DecodeImage(MakePng(2, 1, PNG_FORMAT_RGBA, Bytes({1, 2, 3, 255, 5, 6, 7, 128})));
   ASSERT_TRUE(rgba.ok()) << rgba.status();
   ASSERT_EQ(rgba->channels.size(), 4);
-  EXPECT_EQ(ChannelOf(*rgba, 2), Bytes({3, 7}));
-  EXPECT_EQ(rgba->channels[3], "alpha");
-  EXPECT_EQ(ChannelOf(*rgba, 3), Bytes({255, 128}));
+  EXPECT_EQ(rgba->channels[2].values, Bytes({3, 7}));
+  EXPECT_EQ(rgba->channels[3].name, "alpha");
+  EXPECT_EQ(rgba->channels[3].values, Bytes({255, 128}));
 }
 
 std::string Big32(uint32_t number) {
@@ -184,23 +184,23 @@ TEST(Png, SixteenBitsAreKept) {
     const auto grey = DecodeImage(RawPng(1, 1, 16, 0, Bytes({0, 0x03, 0xe9}), "", interlace));
     ASSERT_TRUE(grey.ok()) << grey.status();
     EXPECT_EQ(grey->maximum, 65535);
-    EXPECT_EQ(ChannelOf(*grey, 0), Bytes({0xe9, 0x03}));
+    EXPECT_EQ(grey->channels[0].values, Bytes({0xe9, 0x03}));
     EXPECT_THAT(grey->notes, IsEmpty());
   }
   const auto rgba = DecodeImage(RawPng(1, 1, 16, 6, Bytes({0, 1, 2, 3, 4, 5, 6, 7, 8})));
   ASSERT_TRUE(rgba.ok()) << rgba.status();
-  EXPECT_EQ(ChannelOf(*rgba, 3), Bytes({8, 7}));
+  EXPECT_EQ(rgba->channels[3].values, Bytes({8, 7}));
 }
 
 TEST(Png, APaletteHasTheColoursThatTheFileNames) {
   const std::string two = Chunk("PLTE", Bytes({1, 2, 3, 4, 5, 6}));
   const auto good = DecodeImage(RawPng(4, 1, 2, 3, Bytes({0, 0x11}), two));  // 0, 1, 0, 1
   ASSERT_TRUE(good.ok()) << good.status();
-  EXPECT_EQ(ChannelOf(*good, 1), Bytes({2, 5, 2, 5}));
+  EXPECT_EQ(good->channels[1].values, Bytes({2, 5, 2, 5}));
   const auto clear =
       DecodeImage(RawPng(4, 1, 2, 3, Bytes({0, 0x11}), two + Chunk("tRNS", Bytes({9}))));
   ASSERT_TRUE(clear.ok()) << clear.status();
-  EXPECT_EQ(ChannelOf(*clear, 3), Bytes({9, 255, 9, 255}));
+  EXPECT_EQ(clear->channels[3].values, Bytes({9, 255, 9, 255}));
   for (const int depth : {2, 8}) {
     const std::string row = depth == 2 ? Bytes({0, 0x12}) : Bytes({0, 0, 1, 0, 2});
     const auto beyond = DecodeImage(RawPng(4, 1, depth, 3, row, two));
@@ -249,7 +249,7 @@ TEST(Png, ADamagedByteIsRefusedOrHarmless) {
     const auto image = DecodeImage(damaged);
     // What decodes after all (a damaged chunk that is not needed) has the picture's size.
     if (image.ok()) {
-      EXPECT_EQ(ChannelOf(*image, 0).size(), 64) << at;
+      EXPECT_EQ(image->channels[0].values.size(), 64) << at;
     }
   }
 }
@@ -286,14 +286,14 @@ TEST(Image, BlackAndWhiteComesBack) {
   const auto from_png = DecodeImage(*png);
   ASSERT_TRUE(from_png.ok()) << from_png.status();
   EXPECT_EQ(from_png->width, 11);
-  EXPECT_EQ(ChannelOf(*from_png, 0), values);
-  EXPECT_EQ(DecodeImage(EncodePgm(11, 3, values))->samples, values);
+  EXPECT_EQ(from_png->channels[0].values, values);
+  EXPECT_EQ(DecodeImage(EncodePgm(11, 3, values))->channels[0].values, values);
 }
 
 TEST(Image, LuminanceWeighsTheColours) {
   const auto image = DecodeImage("P3 4 1 255  255 0 0  0 255 0  0 0 255  255 255 255");
   ASSERT_TRUE(image.ok());
-  EXPECT_EQ(GreyOf(*image), Bytes({76, 150, 29, 255}));
+  EXPECT_EQ(GreyOf(*image).values, Bytes({76, 150, 29, 255}));
 }
 
 }  // namespace

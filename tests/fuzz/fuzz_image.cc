@@ -9,6 +9,7 @@
 
 namespace {
 
+using histogram::cli::Channel;
 using histogram::cli::DecodeImage;
 using histogram::cli::Image;
 
@@ -16,14 +17,16 @@ void CheckSizes(const Image& image) {
   const uint64_t pixels = uint64_t{image.width} * image.height;
   FUZZ_CHECK(pixels > 0 && pixels <= histogram::cli::kPixelsMax, std::to_string(pixels));
   FUZZ_CHECK(!image.channels.empty() && image.channels.size() <= 4, "");
-  FUZZ_CHECK(image.samples.size() == pixels * image.channels.size() * image.sample_bytes(), "");
+  for (const Channel& channel : image.channels) {
+    FUZZ_CHECK(channel.values.size() == pixels * image.sample_bytes(), channel.name);
+  }
 }
 
 void CheckSameGrey(const absl::StatusOr<Image>& image, uint32_t width, uint32_t height,
                    const std::string& values) {
   FUZZ_CHECK(image.ok(), image.status().ToString());
   FUZZ_CHECK(image->width == width && image->height == height, "");
-  FUZZ_CHECK(image->channels.size() == 1 && image->samples == values, "");
+  FUZZ_CHECK(image->channels.size() == 1 && image->channels[0].values == values, "");
 }
 
 }  // namespace
@@ -37,15 +40,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   CheckSizes(*image);
-  const std::string grey = GreyOf(*image);
-  FUZZ_CHECK(grey.size() == image->samples.size() / image->channels.size(), "");
+  Channel grey = GreyOf(*image);
+  FUZZ_CHECK(grey.values.size() == image->channels[0].values.size(), "");
   constexpr size_t kPixelsMax = size_t{1} << 16;  // so that an input stays quick
-  if (grey.size() > kPixelsMax || image->sample_bytes() > 1) return 0;
+  if (grey.values.size() > kPixelsMax || image->sample_bytes() > 1) return 0;
   const uint32_t width = image->width;
   const uint32_t height = image->height;
-  CheckSameGrey(DecodeImage(histogram::cli::EncodePgm(width, height, grey)), width, height, grey);
-  const auto png = histogram::cli::EncodePng(width, height, grey);
+  CheckSameGrey(DecodeImage(histogram::cli::EncodePgm(width, height, grey.values)), width, height,
+                grey.values);
+  const auto png = histogram::cli::EncodePng(width, height, grey.values);
   FUZZ_CHECK(png.ok(), png.status().ToString());
-  CheckSameGrey(DecodeImage(*png), width, height, grey);
+  CheckSameGrey(DecodeImage(*png), width, height, grey.values);
   return 0;
 }

@@ -21,10 +21,9 @@ namespace histogram::cli {
 namespace {
 
 struct Picture {
-  Image image;
-  std::vector<std::string> channels;  // their names: those of the image, and perhaps luminance
-  std::vector<Report> reports;        // one of each channel
-  size_t grey = 0;                    // the channel that the threshold is of
+  Image image;                  // whose channels have names, and their samples no more
+  std::vector<Report> reports;  // one of each channel
+  size_t grey = 0;              // the channel that the threshold is of
 };
 
 std::optional<double> ThresholdOf(const Picture& picture) {
@@ -53,7 +52,7 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
                    FormatCount(uint64_t{picture.image.width} * picture.image.height), " pixels");
   panel.edges = EdgesOf(picture.reports[0]);
   for (size_t i = 0; i < picture.reports.size(); ++i) {
-    const std::string& name = picture.channels[i];
+    const std::string& name = picture.image.channels[i].name;
     const auto& counts = picture.reports[i].histogram.counts();
     panel.series.push_back({name, Colour(name), {counts.begin(), counts.end()}});
   }
@@ -65,7 +64,7 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
 std::string RenderImageJson(const Picture& picture, const std::string& file) {
   nlohmann::ordered_json json = ReportsToJson(picture.reports);
   for (size_t i = 0; i < picture.reports.size(); ++i) {
-    json["histograms"][i]["channel"] = picture.channels[i];
+    json["histograms"][i]["channel"] = picture.image.channels[i].name;
   }
   json["image"] = {{"source", SafeText(file)},
                    {"format", picture.image.format},
@@ -85,7 +84,7 @@ std::string RenderChannels(const Picture& picture, size_t columns) {
       {"channel", "mean", "std dev", "median", "entropy", "Otsu"}};
   for (size_t c = 0; c < picture.reports.size(); ++c) {
     const v1::Statistics& s = picture.reports[c].histogram.statistics();
-    rows.push_back({picture.channels[c], Optional(s.has_mean(), s.mean()),
+    rows.push_back({picture.image.channels[c].name, Optional(s.has_mean(), s.mean()),
                     Optional(s.has_standard_deviation(), s.standard_deviation()),
                     Optional(s.has_median(), s.median()),
                     Optional(s.has_entropy_bits(), s.entropy_bits()),
@@ -104,8 +103,8 @@ std::string RenderImageTable(const Picture& picture, const std::string& file, si
       dark += grey.histogram.counts(value);
     }
     text +=
-        Wrap({absl::StrCat("Otsu's threshold of ", picture.channels[picture.grey], " is ",
-                           FormatNumber(*threshold)),
+        Wrap({absl::StrCat("Otsu's threshold of ", picture.image.channels[picture.grey].name,
+                           " is ", FormatNumber(*threshold)),
               absl::StrCat(FormatShare(dark, grey.histogram.samples()), " of the pixels dark"),
               absl::StrCat(FormatShare(grey.histogram.samples() - dark, grey.histogram.samples()),
                            " light")},
@@ -115,14 +114,14 @@ std::string RenderImageTable(const Picture& picture, const std::string& file, si
   return text + Wrap({ReceiptText(picture.reports[0])}, columns);
 }
 
-absl::Status Binarize(const Picture& picture, const std::string& path) {
+// `grey`: the channel of the threshold, with its samples.
+absl::Status Binarize(const Picture& picture, const Channel& grey, const std::string& path) {
   const auto threshold = ThresholdOf(picture);
   if (!threshold.has_value()) {
     return absl::FailedPreconditionError(
         "the picture has a single value, so there is no threshold; nothing was written");
   }
   const Image& image = picture.image;
-  const std::string grey = GreyOf(image);
   std::string values(size_t{image.width} * image.height, '\0');
   for (size_t i = 0; i < values.size(); ++i) {
     if (ValueAt(image, grey, i) > *threshold) values[i] = '\xff';
@@ -168,21 +167,14 @@ v1::Spec SpecOf(const Image& image) {
 }
 
 // `name`: of its file.
-absl::StatusOr<Picture> CountPicture(Image image, const std::string& name,
+absl::StatusOr<Picture> CountPicture(Image image, size_t grey, const std::string& name,
                                      const ServerOptions& server) {
-  Picture picture = {.image = std::move(image), .channels = {}, .reports = {}};
   std::vector<Input> inputs;
-  const auto add = [&](const std::string& channel, std::string samples) {
-    picture.channels.push_back(channel);
-    inputs.push_back({absl::StrCat(name, ": ", channel)});
-    inputs.back().Hold(std::move(samples));
-  };
-  const std::vector<std::string>& channels = picture.image.channels;
-  for (size_t i = 0; i < channels.size(); ++i) add(channels[i], ChannelOf(picture.image, i));
-  if (channels.size() >= 3) {
-    picture.grey = channels.size();
-    add("luminance", GreyOf(picture.image));
+  for (Channel& channel : image.channels) {
+    inputs.push_back({absl::StrCat(name, ": ", channel.name)});
+    inputs.back().Hold(std::move(channel.values));
   }
+  Picture picture = {std::move(image), {}, grey};
   auto results = CountInputs(server, SpecOf(picture.image), inputs);
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
@@ -217,10 +209,14 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   const std::string& name = input.name;
   absl::StatusOr<Image> image = ReadPicture(input);
   if (!image.ok()) return Fail(env, image.status().message());
-  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), name, server);
+  const bool colours = image->channels.size() >= 3;
+  if (colours) image->channels.push_back(GreyOf(*image));
+  const size_t grey = colours ? image->channels.size() - 1 : 0;
+  const Channel kept = options.binarize.empty() ? Channel() : image->channels[grey];
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), grey, name, server);
   if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), server));
   if (!options.binarize.empty()) {
-    if (absl::Status status = Binarize(*picture, options.binarize); !status.ok()) {
+    if (absl::Status status = Binarize(*picture, kept, options.binarize); !status.ok()) {
       return Fail(env, status.message());
     }
   }

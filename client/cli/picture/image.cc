@@ -34,8 +34,17 @@ std::optional<uint32_t> ReadNumber(absl::string_view& bytes) {
   return number;
 }
 
-// Sets all but the samples. `kind`: the digit behind the P.
-absl::Status ReadHeader(char kind, absl::string_view& bytes, Image& image) {
+struct Header {
+  bool text = false;  // samples in decimal
+  uint32_t channels = 1;
+  uint32_t width = 0;
+  uint32_t height = 0;
+  uint32_t maximum = 0;
+};
+
+absl::StatusOr<Header> ReadHeader(absl::string_view& bytes) {
+  const char kind = bytes[1];  // after the P
+  bytes.remove_prefix(2);
   if (kind != '2' && kind != '3' && kind != '5' && kind != '6') {
     return absl::InvalidArgumentError(absl::StrCat(
         "this is a P", std::string(1, kind),
@@ -53,15 +62,7 @@ absl::Status ReadHeader(char kind, absl::string_view& bytes, Image& image) {
     return absl::InvalidArgumentError(
         absl::StrCat("the picture's largest value is ", *maximum, "; it must be in 1..65535"));
   }
-  image = {"PGM", *width, *height, *maximum, {"grey"}};
-  if (kind == '3' || kind == '6') {
-    image.format = "PPM";
-    image.channels = {"red", "green", "blue"};
-  }
-  if (*maximum != 255 && *maximum != 65535) {
-    image.notes.push_back(absl::StrCat("samples of 0..", *maximum, " were counted as they are"));
-  }
-  return absl::OkStatus();
+  return Header{kind <= '3', kind == '2' || kind == '5' ? 1U : 3U, *width, *height, *maximum};
 }
 
 // Takes a big-endian sample off the front.
@@ -72,23 +73,26 @@ uint32_t TakeBinary(size_t sample_bytes, absl::string_view& bytes) {
   return sample;
 }
 
-// Takes so many samples off the front. REQUIRES: those in binary are there.
+// `samples`: of all channels. REQUIRES: those in binary are there.
 absl::Status ReadSamples(bool text, uint64_t samples, absl::string_view& bytes, Image& image) {
   const size_t sample_bytes = image.sample_bytes();
-  image.samples.resize(samples * sample_bytes);
-  for (uint64_t i = 0; i < samples; ++i) {
-    const std::optional<uint32_t> sample =
-        text ? ReadNumber(bytes) : TakeBinary(sample_bytes, bytes);
-    if (!sample.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the picture's sample ", i + 1, " of ", samples, " is not a number"));
+  uint64_t number = 0;
+  for (size_t at = 0; at < image.channels[0].values.size(); at += sample_bytes) {
+    for (Channel& channel : image.channels) {
+      const std::optional<uint32_t> sample =
+          text ? ReadNumber(bytes) : TakeBinary(sample_bytes, bytes);
+      ++number;
+      if (!sample.has_value()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the picture's sample ", number, " of ", samples, " is not a number"));
+      }
+      if (*sample > image.maximum) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the picture has a sample of ", *sample, ", above its largest value ", image.maximum));
+      }
+      channel.values[at] = static_cast<char>(*sample & 0xff);
+      if (sample_bytes == 2) channel.values[at + 1] = static_cast<char>(*sample >> 8);
     }
-    if (*sample > image.maximum) {
-      return absl::InvalidArgumentError(absl::StrCat("the picture has a sample of ", *sample,
-                                                     ", above its largest value ", image.maximum));
-    }
-    image.samples[i * sample_bytes] = static_cast<char>(*sample & 0xff);
-    if (sample_bytes == 2) image.samples[2 * i + 1] = static_cast<char>(*sample >> 8);
   }
   if (text) SkipBlanksAndComments(bytes);
   return absl::OkStatus();
@@ -96,12 +100,9 @@ absl::Status ReadSamples(bool text, uint64_t samples, absl::string_view& bytes, 
 
 // Takes the picture off the front of `bytes`.
 absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes) {
-  const char kind = bytes[1];
-  const bool text = kind <= '3';
-  bytes.remove_prefix(2);
-  Image image;
-  if (absl::Status status = ReadHeader(kind, bytes, image); !status.ok()) return status;
-  if (!text) {
+  const absl::StatusOr<Header> header = ReadHeader(bytes);
+  if (!header.ok()) return header.status();
+  if (!header->text) {
     // Exactly one blank parts the header from binary samples.
     if (bytes.empty() || !IsBlank(bytes[0])) {
       return absl::InvalidArgumentError("the picture's header does not end in a blank");
@@ -114,16 +115,24 @@ absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes) {
     }
     bytes.remove_prefix(1);
   }
-  const uint64_t samples = uint64_t{image.width} * image.height * image.channels.size();
+  const bool grey = header->channels == 1;
+  Image image = {grey ? "PGM" : "PPM", header->width, header->height, header->maximum, {}, {}};
+  const uint64_t samples = uint64_t{header->width} * header->height * header->channels;
   // In decimal a sample takes a digit, and a blank but for the last: no memory for what cannot be
   // there.
-  const uint64_t need = text ? samples * 2 - 1 : samples * image.sample_bytes();
+  const uint64_t need = header->text ? samples * 2 - 1 : samples * image.sample_bytes();
   if (bytes.size() < need) {
     return absl::InvalidArgumentError(absl::StrCat("the picture is cut off: it needs ", need,
                                                    " bytes of samples and has ", bytes.size()));
   }
-  absl::Status status = ReadSamples(text, samples, bytes, image);
+  image.channels = EmptyChannels(image, grey ? std::vector<std::string>{"grey"}
+                                             : std::vector<std::string>{"red", "green", "blue"});
+  absl::Status status = ReadSamples(header->text, samples, bytes, image);
   if (!status.ok()) return status;
+  if (header->maximum != 255 && header->maximum != 65535) {
+    image.notes.push_back(
+        absl::StrCat("samples of 0..", header->maximum, " were counted as they are"));
+  }
   return image;
 }
 
@@ -166,31 +175,30 @@ absl::Status CheckPixels(uint64_t width, uint64_t height) {
   return absl::OkStatus();
 }
 
-uint32_t ValueAt(const Image& image, absl::string_view samples, size_t i) {
-  const auto byte = [&](size_t at) -> uint32_t { return static_cast<unsigned char>(samples[at]); };
+std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names) {
+  const size_t bytes = size_t{image.width} * image.height * image.sample_bytes();
+  std::vector<Channel> channels;
+  channels.reserve(names.size());
+  for (const std::string& name : names) channels.push_back({name, std::string(bytes, '\0')});
+  return channels;
+}
+
+uint32_t ValueAt(const Image& image, const Channel& channel, size_t i) {
+  const auto byte = [&](size_t at) -> uint32_t {
+    return static_cast<unsigned char>(channel.values[at]);
+  };
   return image.sample_bytes() == 1 ? byte(i) : byte(2 * i) | byte(2 * i + 1) << 8;
 }
 
-std::string ChannelOf(const Image& image, size_t channel) {
-  const size_t bytes = image.sample_bytes(), step = image.channels.size() * bytes;
-  std::string samples(image.samples.size() / image.channels.size(), '\0');
-  for (size_t to = 0, from = channel * bytes; to < samples.size(); to += bytes, from += step) {
-    samples[to] = image.samples[from];
-    if (bytes == 2) samples[to + 1] = image.samples[from + 1];
-  }
-  return samples;
-}
-
-std::string GreyOf(const Image& image) {
-  std::string grey = ChannelOf(image, 0);
-  const size_t channels = image.channels.size(), bytes = image.sample_bytes();
-  for (size_t pixel = 0; channels >= 3 && pixel * bytes < grey.size(); ++pixel) {
-    const auto value = [&](size_t channel) {
-      return ValueAt(image, image.samples, pixel * channels + channel);
-    };
+Channel GreyOf(const Image& image) {
+  if (image.channels.size() < 3) return image.channels[0];
+  Channel grey = {"luminance", std::string(image.channels[0].values.size(), '\0')};
+  const size_t bytes = image.sample_bytes();
+  for (size_t i = 0; i * bytes < grey.values.size(); ++i) {
+    const auto value = [&](size_t channel) { return ValueAt(image, image.channels[channel], i); };
     const uint32_t mixed = (299 * value(0) + 587 * value(1) + 114 * value(2) + 500) / 1000;
-    grey[pixel * bytes] = static_cast<char>(mixed & 0xff);
-    if (bytes == 2) grey[2 * pixel + 1] = static_cast<char>(mixed >> 8);
+    grey.values[i * bytes] = static_cast<char>(mixed & 0xff);
+    if (bytes == 2) grey.values[2 * i + 1] = static_cast<char>(mixed >> 8);
   }
   return grey;
 }

@@ -16,14 +16,18 @@ namespace histogram::cli {
 
 inline constexpr uint64_t kPixelsMax = uint64_t{1} << 29;
 
+struct Channel {
+  std::string name;    // grey, red, green, blue, alpha, luminance
+  std::string values;  // width * height samples, row by row; those of 16 bits are little-endian
+};
+
 struct Image {
   std::string format;  // PGM, PPM, PNG
   uint32_t width = 0;
   uint32_t height = 0;
-  uint32_t maximum = 255;                  // of a sample
-  std::vector<std::string> channels = {};  // grey; or red, green, blue; and perhaps alpha
-  std::string samples = {};  // of all channels, pixel by pixel; those of 16 bits are little-endian
-  std::vector<std::string> notes = {};  // what was done to the samples, or left out
+  uint32_t maximum = 255;  // of a sample
+  std::vector<Channel> channels;
+  std::vector<std::string> notes;  // what was done to the samples, or left out
 
   size_t sample_bytes() const { return maximum > 255 ? 2 : 1; }
 };
@@ -42,15 +46,17 @@ absl::StatusOr<Image> DecodePng(absl::string_view& bytes);
 std::string EncodePgm(uint32_t width, uint32_t height, absl::string_view values);
 absl::StatusOr<std::string> EncodePng(uint32_t width, uint32_t height, absl::string_view values);
 
-// The samples of one channel.
-std::string ChannelOf(const Image& image, size_t channel);
-// The samples for a threshold: grey, or the luminance (Rec. 601) of red, green and blue.
-std::string GreyOf(const Image& image);
-// The sample of this number.
-uint32_t ValueAt(const Image& image, absl::string_view samples, size_t i);
+// The channel for a threshold: grey, or the luminance (Rec. 601) of red, green and blue.
+Channel GreyOf(const Image& image);
+
+// One sample of a channel, by its number.
+uint32_t ValueAt(const Image& image, const Channel& channel, size_t i);
 
 // Fails for no pixels, and for more than kPixelsMax; the message names the size and the limit.
 absl::Status CheckPixels(uint64_t width, uint64_t height);
+
+// Channels of these names, whose samples are 0.
+std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names);
 
 }  // namespace histogram::cli
 

@@ -108,6 +108,21 @@ std::vector<std::string> PaletteOf(png_structp png, png_infop info) {
   return palette;
 }
 
+// Sets interleaved samples in the image's channels, from their byte `at` on. REQUIRES: whole
+// pixels.
+void SetPixels(absl::string_view samples, size_t at, Image& image) {
+  if (image.channels.size() == 1) {
+    samples.copy(&image.channels[0].values[at], samples.size());
+    return;
+  }
+  const size_t bytes = image.sample_bytes();
+  for (size_t from = 0; from < samples.size(); at += bytes) {
+    for (Channel& channel : image.channels) {
+      for (size_t i = 0; i < bytes; ++i) channel.values[at + i] = samples[from++];
+    }
+  }
+}
+
 absl::Status AddRows(png_structp png, png_infop info, bool indexed, Image& image) {
   const std::vector<std::string> palette =
       indexed ? PaletteOf(png, info) : std::vector<std::string>();
@@ -117,18 +132,20 @@ absl::Status AddRows(png_structp png, png_infop info, bool indexed, Image& image
   if (row_bytes != size_t{image.width} * (indexed ? 1 : channels * image.sample_bytes())) {
     return Malformed("");
   }
-  image.channels = ChannelNames(channels);
-  image.samples.reserve(size_t{image.width} * image.height * channels * image.sample_bytes());
+  image.channels = EmptyChannels(image, ChannelNames(channels));
   png_byte* const* const rows = png_get_rows(png, info);
+  std::string colours;
   for (size_t y = 0; y < image.height; ++y) {
-    if (!indexed) image.samples.append(reinterpret_cast<const char*>(rows[y]), row_bytes);
+    const absl::string_view row(reinterpret_cast<const char*>(rows[y]), row_bytes);
+    colours.clear();
     for (size_t x = 0; indexed && x < row_bytes; ++x) {
       if (rows[y][x] >= palette.size()) {
         return Malformed(
             absl::StrCat("a pixel has colour ", rows[y][x], " of a palette of ", palette.size()));
       }
-      image.samples += palette[rows[y][x]];
+      colours += palette[rows[y][x]];
     }
+    SetPixels(indexed ? colours : row, y * image.width * image.sample_bytes(), image);
   }
   return absl::OkStatus();
 }
@@ -160,7 +177,7 @@ absl::StatusOr<Image> DecodePng(absl::string_view& bytes) {
   if (!ReadAll(png, info, indexed ? PNG_TRANSFORM_PACKING : PNG_TRANSFORM_EXPAND)) {
     return Malformed(error.message);
   }
-  Image image = {"PNG", width, height, depth == 16 ? 65535U : 255U};
+  Image image = {"PNG", width, height, depth == 16 ? 65535U : 255U, {}, {}};
   if (absl::Status status = AddRows(png, info, indexed, image); !status.ok()) {
     return status;
   }
