@@ -121,16 +121,26 @@ class ServerCounter {
   std::vector<absl::StatusOr<Report>> results_;
 };
 
-}  // namespace
-
-Results CountInputs(const ServerOptions& server, const v1::Spec& spec,
-                    const std::vector<Input>& inputs) {
-  if (server.in_process) return CountInProcess(spec, inputs);
+Results CountByServer(const ServerOptions& server, const v1::Spec& spec,
+                      const std::vector<Input>& inputs) {
   const auto client = Connect(server);
   if (!client.ok()) return client.status();
   const auto description = (*client)->Describe({});
   if (!description.ok()) return description.status();
   return ServerCounter(**client, spec, inputs, description->limits().payload_bytes_max()).Run();
+}
+
+}  // namespace
+
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec,
+                    const std::vector<Input>& inputs) {
+  auto results =
+      server.in_process ? CountInProcess(spec, inputs) : CountByServer(server, spec, inputs);
+  for (size_t i = 0; results.ok() && i < inputs.size(); ++i) {
+    absl::Status whole = StillWhole(inputs[i]);
+    if ((*results)[i].ok() && !whole.ok()) (*results)[i] = std::move(whole);
+  }
+  return results;
 }
 
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {

@@ -35,6 +35,7 @@ struct Input {
   absl::Status status = {};                               // why it cannot be counted
   absl::string_view bytes = {};                           // in memory, or of a mapped file
   std::shared_ptr<const void> holder = nullptr;           // of the bytes
+  uint64_t mapped_bytes = 0, mapped_inode = 0;            // of the file that is mapped
   InputFile stream = nullptr;                             // null: the bytes are all
   uint64_t limit = std::numeric_limits<uint64_t>::max();  // more of a stream are not counted
   bool array = false;                                     // a .npy file
@@ -70,6 +71,8 @@ absl::Status ReadOn(Input& input, uint64_t bytes);
 absl::StatusOr<size_t> ReadNext(const Input& input, absl::Span<char> buffer, uint64_t done);
 // The error of an input of which less is there than its size or header said.
 absl::Status CutOff(const Input& input);
+// CutOff where the mapped file is shorter now: what was read after its end were zeros, not samples.
+absl::Status StillWhole(const Input& input);
 
 // Whether standard input comes from something other than a person at a terminal.
 bool IsFed(int standard_input);

@@ -37,6 +37,8 @@ void Take(InputFile file, Input& input) {
     (void)madvise(memory, size, MADV_SEQUENTIAL);
     input.holder = {memory, [size](void* mapped) { munmap(mapped, size); }};
     input.bytes = {static_cast<const char*>(memory), size};
+    input.mapped_bytes = size;
+    input.mapped_inode = info.st_ino;
     const auto begin = static_cast<uint64_t>(lseek(*file, 0, SEEK_CUR));
     input.bytes.remove_prefix(std::min<uint64_t>(begin, size));
   }
@@ -102,6 +104,13 @@ absl::StatusOr<size_t> ReadNext(const Input& input, absl::Span<char> buffer, uin
 absl::Status CutOff(const Input& input) {
   return absl::FailedPreconditionError(
       absl::StrCat(input.name, " ends before its last sample; was it cut off?"));
+}
+
+absl::Status StillWhole(const Input& input) {
+  struct stat now = {};
+  const bool shorter = stat(input.name.c_str(), &now) == 0 && now.st_ino == input.mapped_inode &&
+                       static_cast<uint64_t>(now.st_size) < input.mapped_bytes;
+  return shorter ? CutOff(input) : absl::OkStatus();
 }
 
 bool IsFed(int standard_input) {
