@@ -51,9 +51,7 @@ class ChunkSource {
     } while (filled < sample_bytes_);
     const size_t whole = filled - filled % sample_bytes_;
     part_.assign(memory + whole, filled - whole);
-    // A small part would hold on to the whole chunk's memory while it waits.
-    const bool small = whole < slice.size() / 4;
-    Make(small ? grpc::Slice(memory, whole) : slice.sub(0, whole));
+    Make(slice.sub(0, whole));
     return absl::OkStatus();
   }
 

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 
@@ -24,7 +23,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
@@ -142,19 +140,6 @@ absl::Status CheckUnix(const std::string& address, absl::string_view path) {
                                                  " bytes; the limit of a socket is ", kPathMax));
 }
 
-// gRPC ends the process where it knows none of the names.
-absl::Status CheckPollStrategy() {
-  const char* const names = std::getenv("GRPC_POLL_STRATEGY");
-  if (names == nullptr) return absl::OkStatus();
-  const bool known = absl::c_any_of(absl::StrSplit(names, ','), [](absl::string_view name) {
-    return name == "poll" || name == "epoll1" || name == "all";
-  });
-  if (known) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the environment variable GRPC_POLL_STRATEGY is \"", absl::CEscape(names),
-                   "\", which gRPC does not know; valid are poll, epoll1 and all"));
-}
-
 // TLS if the options have it, else insecure.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options) {
   if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
@@ -226,7 +211,6 @@ bool MayUseProxy(const std::string& address, const ConnectOptions& options) {
 
 absl::Status CheckOptions(const std::string& address, const ConnectOptions& options) {
   if (absl::Status status = CheckAddress(address); !status.ok()) return status;
-  if (absl::Status status = CheckPollStrategy(); !status.ok()) return status;
   if (options.attempts_max < 1 || options.attempts_max > 5) {
     return absl::InvalidArgumentError(
         absl::StrCat("attempts_max must be from 1 to 5, not ", options.attempts_max));

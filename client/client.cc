@@ -1,8 +1,7 @@
 #include <fcntl.h>
 #include <grpc/grpc.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/client_unary_call.h>
 #include <histogram/client.h>
 #include <unistd.h>
 
@@ -28,23 +27,15 @@ namespace {
 // One unary call on this thread. `impl`: the Client's.
 template <typename Response>
 absl::StatusOr<Response> Call(const auto& impl, const std::shared_ptr<grpc::Channel>& channel,
-                              const std::string& method, const grpc::ByteBuffer& request,
+                              const char* method, const grpc::ByteBuffer& request,
                               const CallOptions& options) {
   grpc::ClientContext context;
   PrepareCall(impl.options, options, absl::Now() + options.timeout, context);
-  grpc::CompletionQueue queue;
-  grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub(channel);
   Response response;
-  grpc::Status status;
-  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-  call->StartCall();
-  call->Finish(&response, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  queue.Shutdown();
-  while (queue.Next(&tag, &ok)) {
-  }
+  // The function of generated stubs, but with a request that is serialized already.
+  const grpc::internal::RpcMethod called(method, grpc::internal::RpcMethod::NORMAL_RPC);
+  const grpc::Status status =
+      grpc::internal::BlockingUnaryCall(channel.get(), called, &context, request, &response);
   if (!status.ok()) return ToStatus(status, context);
   return response;
 }

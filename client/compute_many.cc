@@ -19,9 +19,7 @@ using PayloadStream = StreamCall<v1::ComputeManyResponse>;
 
 // A payload that was asked for and has no answer yet.
 struct Pending {
-  uint64_t id = 0;  // the caller's
-  v1::Spec spec;
-  std::string spec_bytes;
+  Item item;  // without its payload
   grpc::Slice payload;
 };
 
@@ -55,7 +53,7 @@ class ManyCall {
 
   void FailPending(const absl::Status& status) {
     auto failed = std::exchange(pending_, {});
-    for (auto& [number, pending] : failed) on_result_({pending.id, status});
+    for (auto& [number, pending] : failed) on_result_({pending.item.id, status});
   }
 
   bool answered_any() const { return answered_ > 0; }
@@ -74,23 +72,17 @@ class ManyCall {
     const uint64_t number = unsent_.front();
     unsent_.pop_front();
     const Pending& pending = pending_.at(number);
-    stream.Write(EncodeComputeMany(number, pending.spec_bytes, pending.payload));
+    stream.Write(EncodeComputeMany(number, pending.item.spec.SerializeAsString(), pending.payload));
   }
 
   void Pull() {
     std::optional<Item> item = next_();
-    if (!item.has_value()) {
-      exhausted_ = true;
-      return;
-    }
-    const uint64_t number = ++last_number_;
-    Pending& pending = pending_[number];
-    pending.id = item->id;
-    pending.spec_bytes = item->spec.SerializeAsString();
-    pending.spec = std::move(item->spec);
-    pending.payload = OwningSlice(std::move(item->payload));
-    pending_bytes_ += pending.payload.size();
-    unsent_.push_back(number);
+    exhausted_ = !item.has_value();
+    if (exhausted_) return;
+    const grpc::Slice payload = OwningSlice(std::move(item->payload));
+    pending_bytes_ += payload.size();
+    unsent_.push_back(++last_number_);
+    pending_[last_number_] = {*std::move(item), payload};
   }
 
   absl::Status Answer(v1::ComputeManyResponse& response) {
@@ -103,14 +95,14 @@ class ManyCall {
     pending_.erase(it);
     pending_bytes_ -= pending.payload.size();
     ++answered_;
-    ItemResult result{pending.id,
+    ItemResult result{pending.item.id,
                       absl::InternalError("the server sent an answer without a result")};
     if (response.has_error()) {
       result.response = ToStatus(response.error());
     } else if (response.has_response()) {
       v1::ComputeResponse& reply = *response.mutable_response();
       const absl::Status status =
-          CheckReply(pending.spec, reply.histogram(), reply.rows(), pending.payload.size());
+          CheckReply(pending.item.spec, reply.histogram(), reply.rows(), pending.payload.size());
       if (status.ok()) {
         result.response = std::move(reply);
       } else {

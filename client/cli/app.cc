@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/channel.h"
@@ -119,7 +119,7 @@ constexpr char kServerGroup[] = "Server";
 
 struct Options {
   ServerOptions server;
-  std::optional<double> timeout_s;
+  double timeout_s = 0;    // 0: none
   ComputeOptions compute;  // of count and compute
   ImageOptions image;
   OutputOptions describe;
@@ -128,7 +128,7 @@ struct Options {
   std::string shell = "bash";
 };
 
-void AddServerOptions(CLI::App& app, ServerOptions& options, std::optional<double>& timeout_s) {
+void AddServerOptions(CLI::App& app, ServerOptions& options, double& timeout_s) {
   const auto add = [&app](const char* name, auto& value, const char* type, const char* what) {
     return AddValue(app, name, value, type, what)->group(kServerGroup);
   };
@@ -352,6 +352,13 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
+  if (const char* const line = std::getenv("COMP_LINE");
+      line != nullptr && !arguments.empty() && arguments[0] == "completion") {
+    size_t cursor = absl::string_view::npos;
+    (void)absl::SimpleAtoi(absl::NullSafeStringView(std::getenv("COMP_POINT")), &cursor);
+    env.out << Completions(app, absl::string_view(line).substr(0, cursor));
+    return kSuccess;
+  }
   try {
     ImplyCount(app, env.standard_input, arguments);
     NameFiles(arguments);
@@ -368,8 +375,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     return UsageError(env, wrong);
   }
   env.command = HelpFor(app, "");
-  std::optional<Timeout> timeout;
-  if (options.timeout_s.has_value()) timeout.emplace(env, *options.timeout_s);
+  SetTimeout(env, options.timeout_s);
   const Waiting waiting(options.server.in_process ? "" : "the server at " + options.server.server);
   try {
     if (app.got_subcommand("count") || app.got_subcommand("compute")) {

@@ -17,14 +17,6 @@ namespace {
 
 constexpr char kEmpty[] = "must not be empty";
 
-std::vector<std::string> OptionNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
 std::string WrongCommand(const CLI::App& app, const std::string& word) {
   // A shell hands a pattern on as it is where no file matches it.
   if (word.find_first_of("*?[") != std::string::npos) return "no file matches " + word;
@@ -147,6 +139,14 @@ std::vector<std::string> ListedValues(const CLI::Option& option) {
     }
   }
   return values;
+}
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
 }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {

@@ -38,6 +38,8 @@ CLI::Option* AddChoice(CLI::App& app, const char* name, std::string& value,
 // lower-case letter and have no slash. "N|all" gives "all"; "FILE" gives none.
 std::vector<std::string> ListedValues(const CLI::Option& option);
 
+// The long names of the options, with their dashes.
+std::vector<std::string> OptionNames(const CLI::App& app);
 // The names of the program's commands, in their order.
 std::vector<std::string> CommandNames(const CLI::App& app);
 

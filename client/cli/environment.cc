@@ -79,19 +79,14 @@ size_t OutputColumns(const Environment& env, const OutputOptions& output) {
   return output.output.empty() ? env.out_columns : 80;
 }
 
-Timeout::Timeout(const Environment& env, double seconds) {
+void SetTimeout(const Environment& env, double seconds) {
   too_late = absl::StrCat(env.program, ": not done within ", FormatNumber(seconds), " s");
   std::signal(SIGALRM, OnTimeout);
   const double whole = std::floor(std::min(seconds, 1e9));
-  const double micros = std::clamp((seconds - whole) * 1e6, 1.0, 999'999.0);
+  const double micros = seconds > 0 ? std::clamp((seconds - whole) * 1e6, 1.0, 999'999.0) : 0;
   itimerval timer = {};
   timer.it_value = {static_cast<time_t>(whole), static_cast<suseconds_t>(micros)};
   (void)setitimer(ITIMER_REAL, &timer, nullptr);
-}
-
-Timeout::~Timeout() {
-  const itimerval none = {};
-  (void)setitimer(ITIMER_REAL, &none, nullptr);
 }
 
 Waiting::Waiting(absl::string_view what) : what_(SafeText(what)), before_(awaited) {

@@ -40,14 +40,8 @@ int Emit(Environment& env, const std::string& output, const std::string& text);
 // The columns that the output is written for.
 size_t OutputColumns(const Environment& env, const OutputOptions& output);
 
-// Ends the process with an error after some seconds, unless it is gone before. One at a time.
-class Timeout {
- public:
-  Timeout(const Environment& env, double seconds);
-  ~Timeout();
-  Timeout(const Timeout&) = delete;
-  Timeout& operator=(const Timeout&) = delete;
-};
+// Ends the process with an error after some seconds; 0: never, whatever was set before.
+void SetTimeout(const Environment& env, double seconds);
 
 // Says what the command waits for until it is gone, so that a timeout can name it. Of several the
 // last one made counts. Not thread-safe.

@@ -1,6 +1,5 @@
 // histogram, also installed as histogram-client: the command line over kernels and client library.
 #include <fcntl.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,10 +48,6 @@ int main(int argc, char** argv) {
   if (strategy != nullptr && *strategy == '\0') unsetenv("GRPC_POLL_STRATEGY");
   // gRPC's own log would tell each error a second time.
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  // Chunks of a megabyte come and go all the time: keep their memory.
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  mallopt(M_TOP_PAD, 16 << 20);
   // Where Abseil was built without NDEBUG its mutexes, gRPC's among them, look for deadlocks at
   // each lock, under a spin lock that all of them share.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

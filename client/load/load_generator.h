@@ -66,21 +66,17 @@ class LatencyRecorder {
   }
 
  private:
-  static constexpr int kPartBits = 7;
-  static constexpr uint64_t kParts = uint64_t{1} << kPartBits;
-  static constexpr size_t kBuckets = (64 - kPartBits + 1) * kParts;
+  // The exponent and the first seven bits of ns + 1 as a double choose the bucket.
+  static constexpr int kShift = 52 - 7;
+  static constexpr uint64_t kFirst = std::bit_cast<uint64_t>(1.0) >> kShift;
+  static constexpr size_t kBuckets = 65 << 7;
 
-  // Values below kParts have a bucket each. The top kPartBits + 1 bits of others choose the bucket.
   static size_t IndexOf(uint64_t ns) {
-    if (ns < kParts) return ns;
-    const int shift = static_cast<int>(std::bit_width(ns)) - kPartBits - 1;
-    return static_cast<size_t>(shift) * kParts + (ns >> shift);
+    return (std::bit_cast<uint64_t>(static_cast<double>(ns) + 1) >> kShift) - kFirst;
   }
   static uint64_t UpperBound(size_t index) {
-    if (index < 2 * kParts) return index;
-    const size_t shift = index / kParts - 1;
-    const uint64_t top = index - shift * kParts;
-    return ((top + 1) << shift) - 1;
+    const auto next = std::bit_cast<double>((index + 1 + kFirst) << kShift);
+    return static_cast<uint64_t>(std::ceil(next) - 2);
   }
 
   std::array<uint64_t, kBuckets> counts_{};

@@ -100,8 +100,6 @@ class LoadTally {
   };
   static constexpr size_t kShards = 16;
 
-  void Note(const std::string& message);
-
   Shard shards_[kShards];
   std::atomic<bool> measuring_{false};
   std::atomic<int64_t> start_ns_{0};

@@ -163,8 +163,8 @@ TEST_F(Cli, HelpIsThereWhateverTheEnvironmentSays) {
 
 TEST_F(Cli, AFileAboveTheServersLimitIsSentInChunks) {
   const FakeServer server({.payload_bytes_max = 1000});
-  const std::string small = TestFile("small", Pattern(5000));    // sent whole at first
-  const std::string large = TestFile("large", Pattern(200000));  // asked before
+  const std::string small = TestFile("small", Pattern(5000));
+  const std::string large = TestFile("large", Pattern(200000));
   const std::string empty = TestFile("empty", "");
   for (const auto& [file, size] : {std::pair(small, 5000), {large, 200000}, {empty, 0}}) {
     ASSERT_EQ(Run(server, {"compute", file, "--format", "json"}), 0) << world_.err();

@@ -59,10 +59,11 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
 // `arguments`: without the program's name. Returns the exit code; prints errors itself.
 int Run(std::vector<std::string> arguments, Environment& env);
 
-// The completion script for bash, made from the command line's description. A value with the type
-// name FILE completes to file names. A value whose type name lists values (see ListedValues)
-// completes to these. Other values do not complete.
-std::string CompletionScript(const CLI::App& app);
+// The completion script for bash: it runs `completion`, which prints the completions.
+std::string CompletionScript(const CLI::App& program);
+// What the last word of a command line may become, a line each: a command, an option, or one of the
+// values that an option or an argument lists. Nothing: bash offers the names of files.
+std::string Completions(const CLI::App& program, absl::string_view line);
 
 }  // namespace histogram::cli
 

@@ -74,13 +74,9 @@ absl::Status KeepInputs(bool twice, SampleType type, std::vector<Input>& inputs)
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   for (Input& input : inputs) {
     const auto timed = TimeLook(input);
-    const absl::StatusOr<Source> source = Open(input);
-    if (!source.ok()) continue;  // reported when counting
-    if (!input.big_endian && (!twice || source->stream == nullptr)) continue;
-    std::string storage;
-    const auto bytes = ReadWhole(input, *source, storage, kBytesMax + 1);
-    if (!bytes.ok()) return bytes.status();
-    if (bytes->size() > kBytesMax) {
+    if (!input.big_endian && (!twice || input.stream == nullptr)) continue;
+    if (absl::Status status = ReadOn(input, kBytesMax + 1); !status.ok()) return status;
+    if (input.bytes.size() > kBytesMax) {
       return absl::FailedPreconditionError(absl::StrCat(
           input.name, " is longer than ", FormatBytes(kBytesMax),
           input.big_endian
@@ -89,12 +85,11 @@ absl::Status KeepInputs(bool twice, SampleType type, std::vector<Input>& inputs)
               : ", the most that is kept of what can be read only once; save it as a file, since "
                 "its range, median and quantiles take a second look"));
     }
-    if (storage.empty()) storage = std::string(*bytes);
+    if (!input.big_endian) continue;
+    std::string little(input.bytes);
     const auto step = static_cast<ptrdiff_t>(SampleBytes(type));
-    for (auto at = storage.begin(); input.big_endian && at != storage.end(); at += step) {
-      std::reverse(at, at + step);
-    }
-    input.bytes = std::move(storage);
+    for (auto at = little.begin(); at != little.end(); at += step) std::reverse(at, at + step);
+    input.Hold(std::move(little));
   }
   return absl::OkStatus();
 }
@@ -128,7 +123,7 @@ void NoteHeaders(const std::vector<Input>& inputs, Environment& env) {
 // Says of inputs that look like numbers that their bytes are counted.
 void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
   for (const Input& input : inputs) {
-    const std::string name = absl::AsciiStrToLower(input.path);
+    const std::string name = absl::AsciiStrToLower(input.name);
     std::string instead;
     if (absl::EndsWith(name, ".csv") || absl::EndsWith(name, ".tsv")) {
       instead = "--column NAME counts the numbers of a column";
@@ -173,7 +168,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
   if (!spec.ok()) return UsageError(env, spec.status().message());
   std::vector<Input> inputs;
   for (const std::string& file : FilesOf(options)) {
-    inputs.push_back(file == "-" ? StandardInput(env.standard_input) : Input{file, file});
+    inputs.push_back(file == "-" ? StandardInput(env.standard_input) : OpenFile(file));
   }
   if (absl::Status status = FindSamples(options, server, inputs, *spec); !status.ok()) {
     return absl::IsInvalidArgument(status) ? UsageError(env, status.message())

@@ -16,7 +16,6 @@
 namespace histogram::cli {
 namespace {
 
-constexpr uint64_t kSmallBytes = uint64_t{64} << 10;     // one alone needs no AskForLimit
 constexpr uint64_t kWholeBytesMax = uint64_t{16} << 20;  // beyond, chunks overlap disk and network
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
@@ -27,51 +26,34 @@ bool NeedsWhole(const v1::Spec& spec) {
 
 class ServerCounter {
  public:
-  ServerCounter(client::Client& client, const v1::Spec& spec, std::vector<Input> inputs)
+  // `payload_bytes_max`: the server's limit.
+  ServerCounter(client::Client& client, const v1::Spec& spec, const std::vector<Input>& inputs,
+                uint64_t payload_bytes_max)
       : client_(client),
         spec_(spec),
-        inputs_(std::move(inputs)),
-        sizes_(inputs_.size()),
-        results_(inputs_.size(), absl::UnknownError("")) {}
+        inputs_(inputs),
+        whole_bytes_max_(NeedsWhole(spec) ? payload_bytes_max
+                                          : std::min(kWholeBytesMax, payload_bytes_max)),
+        chunk_bytes_(std::min(kChunkBytes, payload_bytes_max)),
+        results_(inputs.size(), absl::UnknownError("")) {}
 
   std::vector<absl::StatusOr<Report>> Run() {
-    std::vector<size_t> good, whole;
-    bool small = true;
+    std::vector<size_t> whole, chunked;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const absl::StatusOr<Source> source = Open(inputs_[i]);
-      if (!source.ok()) {
-        results_[i] = source.status();
-        continue;
+      const Input& input = inputs_[i];
+      if (!input.status.ok()) {
+        results_[i] = input.status;
+      } else {
+        const bool fits = input.stream == nullptr && input.bytes.size() <= whole_bytes_max_;
+        (fits ? whole : chunked).push_back(i);
       }
-      if (source->stream == nullptr) sizes_[i] = source->bytes.size();
-      small = small && sizes_[i].value_or(kSmallBytes + 1) <= kSmallBytes;
-      good.push_back(i);
-    }
-    if (!small || good.size() > 1) AskForLimit();
-    for (const size_t i : good) {
-      (sizes_[i].has_value() && *sizes_[i] <= whole_bytes_max_ ? whole : chunked_).push_back(i);
     }
     if (!whole.empty()) Many(whole);
-    for (const size_t i : chunked_) results_[i] = Chunks(i);
+    for (const size_t i : chunked) results_[i] = Chunks(i);
     return std::move(results_);
   }
 
  private:
-  // A server that cannot be asked gets small chunks; its own errors say the rest.
-  void AskForLimit() {
-    const auto description = client_.Describe({});
-    if (description.ok() && description->limits().payload_bytes_max() > 0) {
-      LimitPayload(description->limits().payload_bytes_max());
-    }
-  }
-
-  void LimitPayload(uint64_t payload_bytes_max) {
-    whole_bytes_max_ =
-        NeedsWhole(spec_) ? payload_bytes_max : std::min(kWholeBytesMax, payload_bytes_max);
-    chunk_bytes_ = std::min(kChunkBytes, payload_bytes_max);
-    limit_is_known_ = true;
-  }
-
   template <typename Response>
   absl::StatusOr<Report> Checked(size_t i, const absl::StatusOr<Response>& response,
                                  absl::Time start) const {
@@ -88,23 +70,15 @@ class ServerCounter {
     size_t at = 0;
     std::map<uint64_t, absl::Time> starts;
     const auto next = [&]() -> std::optional<client::Item> {
-      while (at < which.size()) {
-        const size_t i = which[at++];
-        const absl::StatusOr<Source> source = Open(inputs_[i]);
-        starts[i] = absl::Now();
-        if (source.ok()) return client::Item{i, spec_, std::string(source->bytes)};
-        results_[i] = source.status();
-      }
-      return std::nullopt;
+      if (at == which.size()) return std::nullopt;
+      const size_t i = which[at++];
+      starts[i] = absl::Now();
+      return client::Item{i, spec_, std::string(inputs_[i].bytes)};
     };
     const absl::Status status = client_.ComputeMany(
         next,
         [&](const client::ItemResult& result) {
           results_[result.id] = Checked(result.id, result.response, starts[result.id]);
-          const auto detail = client::ErrorDetail(result.response.status());
-          if (!detail.has_value() || detail->reason() != "PAYLOAD_TOO_LARGE") return;
-          LimitPayload(detail->limit());
-          chunked_.push_back(result.id);
         },
         {});
     for (; at < which.size(); ++at) results_[which[at]] = status;
@@ -112,31 +86,28 @@ class ServerCounter {
 
   absl::StatusOr<Report> Chunks(size_t i) {
     const Input& input = inputs_[i];
-    if (limit_is_known_ && spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
+    if (spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
       return absl::FailedPreconditionError(
           absl::StrCat(input.name, " is larger than ", FormatBytes(whole_bytes_max_),
                        ", the most that this server takes at once, and quantiles of ",
                        std::string(NameOf(TypeOf(spec_))),
                        " need all samples at once; count it without --server"));
     }
-    const absl::StatusOr<Source> source = Open(input);
-    if (!source.ok()) return source.status();
     size_t offset = 0;
     bool ended = false;
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
-      const auto room = std::min<uint64_t>(buffer.size(), input.limit - offset);
-      const auto bytes = ReadNext(input, *source, buffer.first(room), offset);
+      auto bytes = ReadNext(input, buffer, offset);
       if (!bytes.ok()) return bytes;
       offset += *bytes;
       ended = *bytes < buffer.size();
-      if (*bytes < room && input.limited()) return CutOff(input);
       return bytes;
     };
     client::AccumulateOptions options;
     options.chunk_bytes = chunk_bytes_;
-    Progress progress(input.name, sizes_[i]);
+    Progress progress(input.name,
+                      input.stream == nullptr ? std::optional(input.bytes.size()) : std::nullopt);
     options.on_progress = [&progress](uint64_t bytes) { progress.Update(bytes); };
     const absl::Time start = absl::Now();
     const auto response = client_.Accumulate(spec_, reader, options);
@@ -145,22 +116,31 @@ class ServerCounter {
 
   client::Client& client_;
   const v1::Spec& spec_;
-  std::vector<Input> inputs_;
-  std::vector<std::optional<uint64_t>> sizes_;
-  std::vector<size_t> chunked_;
+  const std::vector<Input>& inputs_;
+  const uint64_t whole_bytes_max_, chunk_bytes_;
   std::vector<absl::StatusOr<Report>> results_;
-  uint64_t whole_bytes_max_ = kSmallBytes;
-  uint64_t chunk_bytes_ = kSmallBytes;
-  bool limit_is_known_ = false;
 };
+
+Results CountByServer(const ServerOptions& server, const v1::Spec& spec,
+                      const std::vector<Input>& inputs) {
+  const auto client = Connect(server);
+  if (!client.ok()) return client.status();
+  const auto description = (*client)->Describe({});
+  if (!description.ok()) return description.status();
+  return ServerCounter(**client, spec, inputs, description->limits().payload_bytes_max()).Run();
+}
 
 }  // namespace
 
-Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs) {
-  if (server.in_process) return CountInProcess(spec, inputs);
-  const auto client = Connect(server);
-  if (!client.ok()) return client.status();
-  return ServerCounter(**client, spec, std::move(inputs)).Run();
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec,
+                    const std::vector<Input>& inputs) {
+  auto results =
+      server.in_process ? CountInProcess(spec, inputs) : CountByServer(server, spec, inputs);
+  for (size_t i = 0; results.ok() && i < inputs.size(); ++i) {
+    absl::Status whole = StillWhole(inputs[i]);
+    if ((*results)[i].ok() && !whole.ok()) (*results)[i] = std::move(whole);
+  }
+  return results;
 }
 
 std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {

@@ -6,11 +6,11 @@
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -26,25 +26,31 @@
 
 namespace histogram::cli {
 
-// The file descriptor of an open input. The last copy closes it, but never standard input.
+// A file descriptor. The last copy closes it, but never standard input.
 using InputFile = std::shared_ptr<const int>;
 
+// Bytes that are there, and a stream of those that follow them.
 struct Input {
   std::string name;
-  std::string path;                                       // a file; "-": standard input
-  std::optional<std::string> bytes = std::nullopt;        // in memory, instead of a file
-  uint64_t begin = 0;                                     // bytes of the file that are skipped
-  uint64_t limit = std::numeric_limits<uint64_t>::max();  // bytes after those that are counted
-  // What can be read only once, and the bytes that were read of it already.
-  InputFile opened = nullptr;
-  std::string head = {};
-  bool array = false;                            // a .npy file
-  bool big_endian = false;                       // its samples
-  bool looks_like_numbers = false;               // it begins as text of numbers does
+  absl::Status status = {};                               // why it cannot be counted
+  absl::string_view bytes = {};                           // in memory, or of a mapped file
+  std::shared_ptr<const void> holder = nullptr;           // of the bytes
+  uint64_t mapped_bytes = 0, mapped_inode = 0;            // of the file that is mapped
+  InputFile stream = nullptr;                             // null: the bytes are all
+  uint64_t limit = std::numeric_limits<uint64_t>::max();  // more of a stream are not counted
+  bool array = false;                                     // a .npy file
+  bool big_endian = false;                                // its samples
+  bool looks_like_numbers = false;                        // it begins as text of numbers does
   std::string header_number = {};                // the name of its column where that is a number
   absl::Duration looked = absl::ZeroDuration();  // what looks at it took before it is counted
 
   bool limited() const { return limit != std::numeric_limits<uint64_t>::max(); }
+  // Takes these bytes instead of those that it has.
+  void Hold(std::string other) {
+    const auto held = std::make_shared<const std::string>(std::move(other));
+    bytes = *held;
+    holder = held;
+  }
 };
 
 // Adds the time until the result's end to the input's looks.
@@ -52,32 +58,21 @@ inline auto TimeLook(Input& input) {
   return absl::Cleanup([&input, start = absl::Now()] { input.looked += absl::Now() - start; });
 }
 
-// What an input holds: its bytes as far as they are there, and where the others come from.
-struct Source {
-  absl::string_view bytes;                        // in memory, of a mapped file, or of input.head
-  InputFile stream = nullptr;                     // can be read only once; null: these are all
-  std::shared_ptr<const void> mapping = nullptr;  // holds the bytes of a file
-};
-
-// Opens an input, or finds out again what it holds. A regular file is mapped, of `limit` bytes at
-// most: a file that becomes shorter while its bytes are used raises SIGBUS. CutOff if it holds
-// fewer. The bytes are valid as long as the source and the input are.
-absl::StatusOr<Source> Open(const Input& input);
-
-// Standard input, or the file itself where it is a regular one, which can be read more than once.
+// Opens a file, or standard input. A regular file is mapped: one that becomes shorter raises
+// SIGBUS. Others are streams, which can be read only once.
+Input OpenFile(const std::string& path);
 Input StandardInput(int standard_input);
 
-// Fills the buffer with what follows the first `done` bytes of a source.
-absl::StatusOr<size_t> ReadNext(const Input& input, const Source& source, absl::Span<char> buffer,
-                                uint64_t done);
-// All bytes of a source, of a stream the first `bytes_max`. CutOff where a limited one has fewer.
-// `storage` holds those of a stream. Once the first `head_bytes` are there, or all of fewer,
-// `check` sees them, so that no other input is waited for.
-absl::StatusOr<absl::string_view> ReadWhole(
-    const Input& input, const Source& source, std::string& storage, uint64_t bytes_max = UINT64_MAX,
-    uint64_t head_bytes = 0, const std::function<absl::Status(absl::string_view)>& check = nullptr);
+// Reads a stream on until so many bytes of the input are there; null is its stream at its end.
+// CutOff where it ends before its limit.
+absl::Status ReadOn(Input& input, uint64_t bytes);
+// Fills the buffer with what follows the first `done` bytes; not all of it at the end. CutOff where
+// that comes before the limit.
+absl::StatusOr<size_t> ReadNext(const Input& input, absl::Span<char> buffer, uint64_t done);
 // The error of an input of which less is there than its size or header said.
 absl::Status CutOff(const Input& input);
+// CutOff where the mapped file is shorter now: what was read after its end were zeros, not samples.
+absl::Status StillWhole(const Input& input);
 
 // Whether standard input comes from something other than a person at a terminal.
 bool IsFed(int standard_input);
@@ -124,7 +119,8 @@ bool LooksLikeNumbers(absl::string_view beginning);
 // inputs is that of the connection or, in this process only, INVALID_ARGUMENT for a bad spec.
 using Results = absl::StatusOr<std::vector<absl::StatusOr<Report>>>;
 
-Results CountInputs(const ServerOptions& server, const v1::Spec& spec, std::vector<Input> inputs);
+Results CountInputs(const ServerOptions& server, const v1::Spec& spec,
+                    const std::vector<Input>& inputs);
 // Without a server, with the service's kernels and answers. Large files use all cores.
 Results CountInProcess(const v1::Spec& spec, const std::vector<Input>& inputs);
 

@@ -1,5 +1,6 @@
 #include "client/cli/picture/image.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,7 +46,7 @@ std::string Colour(const std::string& channel) {
 
 std::string RenderImageSvg(const Picture& picture, const std::string& file) {
   Panel panel;
-  panel.title = BaseName(file);
+  panel.title = std::filesystem::path(file).filename();
   panel.subtitle =
       absl::StrCat(Size(picture.image), ", ",
                    FormatCount(uint64_t{picture.image.width} * picture.image.height), " pixels");
@@ -134,24 +135,20 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
 }
 
 // What begins as no picture is refused without waiting for the rest. Errors name the file.
-absl::StatusOr<Image> ReadPicture(const Input& input) {
+absl::StatusOr<Image> ReadPicture(Input& input) {
   constexpr uint64_t kHeadBytes = 8, kBytesMax = uint64_t{4} << 30;
-  const absl::StatusOr<Source> source = Open(input);
-  if (!source.ok()) return source.status();
-  const auto named = [&](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat(input.name, ": ", status.message()));
+  absl::Status status = input.status;
+  status.Update(ReadOn(input, kHeadBytes));
+  if (!status.ok()) return status;
+  const auto named = [&](const absl::Status& error) {
+    return absl::Status(error.code(), absl::StrCat(input.name, ": ", error.message()));
   };
-  std::string storage;
-  const auto bytes =
-      ReadWhole(input, *source, storage, kBytesMax, kHeadBytes, [&](absl::string_view head) {
-        const absl::Status status = CheckHead(head);
-        return status.ok() ? status : named(status);
-      });
-  if (!bytes.ok()) return bytes.status();
-  if (bytes->size() >= kBytesMax) {
+  if (absl::Status bad = CheckHead(input.bytes); !bad.ok()) return named(bad);
+  if (status = ReadOn(input, kBytesMax); !status.ok()) return status;
+  if (input.bytes.size() >= kBytesMax) {
     return named(absl::InvalidArgumentError("the picture's file is longer than 4 GiB"));
   }
-  absl::StatusOr<Image> image = DecodeImage(*bytes);
+  absl::StatusOr<Image> image = DecodeImage(input.bytes);
   return image.ok() ? std::move(image) : named(image.status());
 }
 
@@ -174,10 +171,11 @@ absl::StatusOr<Picture> CountPicture(Image image, size_t grey, const std::string
                                      const ServerOptions& server) {
   std::vector<Input> inputs;
   for (Channel& channel : image.channels) {
-    inputs.push_back({absl::StrCat(name, ": ", channel.name), "", std::move(channel.values)});
+    inputs.push_back({absl::StrCat(name, ": ", channel.name)});
+    inputs.back().Hold(std::move(channel.values));
   }
   Picture picture = {std::move(image), {}, grey};
-  auto results = CountInputs(server, SpecOf(picture.image), std::move(inputs));
+  auto results = CountInputs(server, SpecOf(picture.image), inputs);
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
     if (!result.ok()) return result.status();
@@ -193,8 +191,6 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
     return UsageError(env, "image needs a FILE, or - for standard input");
   }
   const std::string file = options.file.empty() ? "-" : options.file;
-  const Input input = file == "-" ? StandardInput(env.standard_input) : Input{file, file};
-  const std::string& name = input.name;
   const std::string ending = absl::AsciiStrToLower(options.binarize);
   if (!ending.empty() && !absl::EndsWith(ending, ".pgm") && !absl::EndsWith(ending, ".png")) {
     return UsageError(env, "--binarize: the file's name must end in .png or .pgm");
@@ -209,6 +205,8 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!options.binarize.empty() && options.binarize == options.output.output) {
     return UsageError(env, "--binarize and --output name the same file");
   }
+  Input input = file == "-" ? StandardInput(env.standard_input) : OpenFile(file);
+  const std::string& name = input.name;
   absl::StatusOr<Image> image = ReadPicture(input);
   if (!image.ok()) return Fail(env, image.status().message());
   const bool colours = image->channels.size() >= 3;

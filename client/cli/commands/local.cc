@@ -31,10 +31,8 @@ class LocalCounter {
 
   absl::StatusOr<Report> Run() {
     const absl::Time begin = absl::Now();
-    const absl::StatusOr<Source> source = Open(input_);
-    if (!source.ok()) return source.status();
-    const absl::Status status =
-        source->stream == nullptr ? CountWhole(source->bytes) : CountStream(*source);
+    absl::Status status = input_.status;
+    if (status.ok()) status = input_.stream == nullptr ? CountWhole() : CountStream();
     if (!status.ok()) return status;
     const Histogram histogram = tally_.Finish();
     Report report = {input_.name, spec_};
@@ -45,7 +43,7 @@ class LocalCounter {
       answer.mutable_edges()->Add(edges.begin(), edges.end());
     }
     if (spec_.statistics() || spec_.quantiles_size() > 0) {
-      SetStatistics(StatisticsOf(source->bytes, histogram), *answer.mutable_statistics());
+      SetStatistics(StatisticsOf(histogram), *answer.mutable_statistics());
     }
     const absl::Duration took = input_.looked + (absl::Now() - begin);
     report.round_trip_ns =
@@ -74,7 +72,8 @@ class LocalCounter {
     return absl::OkStatus();
   }
 
-  absl::Status CountWhole(absl::string_view bytes) {
+  absl::Status CountWhole() {
+    absl::string_view bytes = input_.bytes;
     Progress progress(input_.name, bytes.size());
     for (; bytes.size() > kSliceBytes; bytes.remove_prefix(kSliceBytes)) {
       (void)Add(bytes.substr(0, kSliceBytes), /*threads=*/0);  // as many as pay
@@ -83,31 +82,28 @@ class LocalCounter {
     return Add(bytes, /*threads=*/0);
   }
 
-  absl::Status CountStream(const Source& source) {
+  absl::Status CountStream() {
     Progress progress(input_.name, std::nullopt);
     // Adding up a block's counters should cost little of counting it.
     std::string buffer(std::clamp(size_t{64} * plan_.counter_count() / kBlockBytes * kBlockBytes,
                                   kBlockBytes, kBlockBytesMax),
                        '\0');
-    while (done_ < input_.limit) {
-      const auto room = std::min<uint64_t>(buffer.size(), input_.limit - done_);
-      const absl::StatusOr<size_t> bytes =
-          ReadNext(input_, source, absl::MakeSpan(buffer).first(room), done_);
+    while (true) {
+      const absl::StatusOr<size_t> bytes = ReadNext(input_, absl::MakeSpan(buffer), done_);
       if (!bytes.ok()) return bytes.status();
       if (absl::Status status = Add({buffer.data(), *bytes}, 1); !status.ok()) return status;
       progress.Update(done_);
       // The end: asked for a second time a terminal would wait for the next key.
-      if (*bytes < room) return input_.limited() ? CutOff(input_) : absl::OkStatus();
+      if (*bytes < buffer.size()) return absl::OkStatus();
     }
-    return absl::OkStatus();
   }
 
   // The counters of bytes tell all. Of other types only the samples themselves do.
-  Statistics StatisticsOf(absl::string_view bytes, const Histogram& histogram) const {
+  Statistics StatisticsOf(const Histogram& histogram) const {
     const std::vector<double> quantiles(spec_.quantiles().begin(), spec_.quantiles().end());
     if (plan_.counts_values()) return tally_.FinishStatistics(histogram, quantiles);
     if (histogram.samples == 0) return {};
-    return ComputeStatistics(BytesOf(bytes), plan_, histogram, quantiles);
+    return ComputeStatistics(BytesOf(input_.bytes), plan_, histogram, quantiles);
   }
 
   const Input& input_;

@@ -143,6 +143,7 @@ class Numbers {
 struct Text {
   const std::string& name;
   absl::string_view bytes;
+  std::shared_ptr<const void> holder = nullptr;  // of the bytes
 
   // Names the place of `at` in the text: "FILE, line 3: ".
   absl::Status Error(const char* at, absl::string_view message,
@@ -328,20 +329,17 @@ absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& nu
 }  // namespace
 
 absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, v1::Spec& spec) {
-  std::vector<std::string> storages(inputs.size());
-  std::vector<Source> sources;
   std::vector<Text> texts;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto timed = TimeLook(inputs[i]);
-    const std::string& name = inputs[i].name;
-    const absl::StatusOr<Source> source = Open(inputs[i]);
-    if (!source.ok()) return source.status();
-    sources.push_back(*source);
-    const auto bytes =
-        ReadWhole(inputs[i], *source, storages[i], UINT64_MAX, kBeginningBytes,
-                  [&](absl::string_view beginning) { return CheckBeginning(name, beginning); });
-    if (!bytes.ok()) return bytes.status();
-    texts.push_back({name, absl::StripPrefix(*bytes, kByteOrderMark)});
+  for (Input& input : inputs) {
+    const auto timed = TimeLook(input);
+    // Of what is no text no more is waited for.
+    for (const uint64_t bytes : {uint64_t{kBeginningBytes}, UINT64_MAX}) {
+      absl::Status status = input.status;
+      status.Update(ReadOn(input, bytes));
+      status.Update(CheckBeginning(input.name, input.bytes));
+      if (!status.ok()) return status;
+    }
+    texts.push_back({input.name, absl::StripPrefix(input.bytes, kByteOrderMark), input.holder});
   }
   // From the start again with another type where a number is none of the present one.
   Kind kind = Kind::kI64;
@@ -353,7 +351,7 @@ absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, 
                               ? ReadWords(texts[i], numbers)
                               : ReadColumn(texts[i], column, numbers, inputs[i].header_number);
     if (status.ok()) {
-      inputs[i++].bytes = std::move(numbers).Bytes();
+      inputs[i++].Hold(std::move(numbers).Bytes());
     } else if (absl::IsOutOfRange(status)) {
       kind = numbers.needed();
       other = std::string(status.message());

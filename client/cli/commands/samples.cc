@@ -1,5 +1,4 @@
 #include <histogram/typed.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,8 +99,8 @@ std::optional<uint64_t> SamplesOf(absl::string_view shape) {
   return samples;
 }
 
-// `start`: the file's first kNpyHeaderMax bytes, or all of a shorter file. INVALID_ARGUMENT: it is
-// no .npy file, or its type (which the message names) is not supported.
+// `start`: at least the file's first kNpyHeaderMax bytes, or all of a shorter file.
+// INVALID_ARGUMENT: it is no .npy file, or its type (which the message names) is not supported.
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   if (!absl::StartsWith(start, kMagic) || start.size() < 10) {
     return absl::InvalidArgumentError("it does not begin as a .npy file does");
@@ -132,66 +131,35 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   return header;
 }
 
-// The type that the input's own beginning names: a .npy file's, whatever its name. Sets what of the
-// input are samples. An input that can be read only once stays open.
+// The type that the input's own beginning names: a .npy file's, whatever its name. Leaves of the
+// input what is samples.
 absl::StatusOr<std::optional<SampleType>> ReadHeader(bool typed, Input& input) {
-  const absl::StatusOr<Source> source = Open(input);
-  if (!source.ok()) return std::nullopt;  // reported when counting
-  const bool whole = source->stream == nullptr;
-  if (!whole && isatty(*source->stream) != 0) return std::nullopt;
-  std::string start;
-  const auto read_to = [&](uint64_t bytes) {
-    const size_t before = start.size();
-    start.resize(std::max<size_t>(before, bytes));
-    const auto more = ReadNext(input, *source, absl::MakeSpan(start).subspan(before), before);
-    start.resize(before + more.value_or(0));
-    return more.status();
-  };
-  if (absl::Status status = read_to(kMagic.size()); !status.ok()) return status;
-  const bool npy = start == kMagic || absl::EndsWithIgnoreCase(input.path, ".npy");
-  const bool zip = absl::StartsWith(start, "PK\3\4");
-  std::optional<SampleType> type;
-  uint64_t skipped = 0;
-  if (npy || zip) {
-    if (absl::Status status = read_to(zip ? 256 : kNpyHeaderMax); !status.ok()) return status;
-    if (zip && !typed && (npy || absl::StrContains(start, ".npy"))) {
-      return Named(input, "it is a .npz archive; unpack it, and count the .npy files in it");
-    }
+  if (!input.status.ok()) return std::nullopt;  // reported when counting
+  if (input.stream != nullptr && isatty(*input.stream) != 0) return std::nullopt;
+  if (absl::Status status = ReadOn(input, kLookedAtBytes); !status.ok()) return status;
+  const absl::string_view start = input.bytes.substr(0, kLookedAtBytes);
+  const bool npy = absl::StartsWith(start, kMagic) || absl::EndsWithIgnoreCase(input.name, ".npy");
+  if (!typed && absl::StartsWith(start, "PK\3\4") &&
+      (npy || absl::StrContains(start.substr(0, 256), ".npy"))) {
+    return Named(input, "it is a .npz archive; unpack it, and count the .npy files in it");
   }
-  if (!npy && !zip && !typed && start.size() == kMagic.size()) {
-    // A pipe is not waited for: more of it than has come is not needed.
-    pollfd ready = {.fd = whole ? -1 : *source->stream, .events = POLLIN, .revents = 0};
-    if (!whole && poll(&ready, 1, 0) > 0) {
-      std::string more(kLookedAtBytes, '\0');
-      const ssize_t bytes = read(ready.fd, more.data(), more.size());
-      start.append(more, 0, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
-    }
-    input.looks_like_numbers =
-        LooksLikeNumbers(whole ? source->bytes.substr(0, kLookedAtBytes) : start);
+  input.looks_like_numbers = LooksLikeNumbers(start);
+  if (!npy) return std::nullopt;
+  if (absl::Status status = ReadOn(input, kNpyHeaderMax); !status.ok()) return status;
+  const auto header = ParseNpyHeader(input.bytes);
+  if (!header.ok()) return Named(input, header.status().message());
+  input.array = true;
+  input.big_endian = header->big_endian;
+  input.bytes.remove_prefix(header->bytes);
+  input.limit = header->samples * SampleBytes(header->type);
+  if (input.stream == nullptr && input.bytes.size() < input.limit) {
+    return Named(input, absl::StrCat("it should hold ", FormatCount(input.limit),
+                                     " bytes of samples behind its header, and holds ",
+                                     FormatCount(input.bytes.size())));
   }
-  if (npy) {
-    const auto header = ParseNpyHeader(start);
-    if (!header.ok()) return Named(input, header.status().message());
-    type = header->type;
-    skipped = header->bytes;
-    input.array = true;
-    input.big_endian = header->big_endian;
-    input.limit = header->samples * SampleBytes(*type);
-    if (const uint64_t have = source->bytes.size() - skipped; whole && have < input.limit) {
-      return Named(input, absl::StrCat("it should hold ", FormatCount(input.limit),
-                                       " bytes of samples behind its header, and holds ",
-                                       FormatCount(have)));
-    }
-  }
-  if (whole) {
-    input.begin += skipped;
-  } else if (start.size() < kMagic.size()) {  // these are all
-    input.bytes = std::move(start);
-  } else {
-    input.opened = source->stream;
-    input.head = start.substr(skipped);
-  }
-  return type;
+  input.bytes = input.bytes.substr(0, input.limit);
+  if (input.bytes.size() == input.limit) input.stream = nullptr;
+  return header->type;
 }
 
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double. They are
@@ -273,11 +241,8 @@ absl::Status FindRange(absl::Span<Input> inputs, v1::Spec& spec) {
   double least = std::numeric_limits<double>::infinity(), greatest = -least;
   for (Input& input : inputs) {
     const auto timed = TimeLook(input);
-    const absl::StatusOr<Source> source = Open(input);
-    if (!source.ok()) continue;  // reported when counting
-    input.limit =
-        source->bytes.size();  // a file that grows is counted as far as its range is known
-    const std::span samples(source->bytes.data(), input.limit - input.limit % SampleBytes(type));
+    const size_t bytes = input.bytes.size();
+    const std::span samples(input.bytes.data(), bytes - bytes % SampleBytes(type));
     if (const auto extent = FindExtent(std::as_bytes(samples), type); extent.has_value()) {
       least = std::min(least, extent->least);
       greatest = std::max(greatest, extent->greatest);

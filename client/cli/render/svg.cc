@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -278,14 +279,9 @@ std::vector<double> NiceTicks(double low, double high, int count) {
   return ticks;
 }
 
-std::string BaseName(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
-}
-
 Panel PanelOf(const Report& report) {
   Panel panel;
-  panel.title = BaseName(report.source);
+  panel.title = std::filesystem::path(report.source).filename();
   const v1::Histogram& histogram = report.histogram;
   std::vector<std::string> facts = {SamplesText(report), BinsText(report)};
   if (histogram.below() > 0) facts.push_back(FormatCount(histogram.below()) + " below");

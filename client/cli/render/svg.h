@@ -34,8 +34,6 @@ Panel PanelOf(const Report& report);
 // note say so.
 std::string RenderSvg(const std::vector<Panel>& panels);
 
-std::string BaseName(const std::string& path);
-
 // About `count` round numbers between low and high; two at least.
 std::vector<double> NiceTicks(double low, double high, int count);
 
