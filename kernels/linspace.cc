@@ -115,6 +115,7 @@ EdgeRule Linspace(EvenTypes types, uint32_t bins, double first, double last) {
     rule.step = static_cast<double>((to - from) / count);
     rule.upper = RoundedTo(types.edges, static_cast<double>(to));
   });
+  if (types == EvenTypes()) return rule;
   // Roundings move an edge by at most 9 units: 3 of the step's product, of twice the size, 2 of the
   // sum and the edge, 1 of the ends.
   const Precision precision = PrecisionOf(types);

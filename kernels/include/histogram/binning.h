@@ -110,7 +110,7 @@ class Binning {
   const internal::EdgeRule& edge_rule() const { return rule_; }
 
  private:
-  static Result<Binning> MakeEven(uint32_t bin_count, double from, double to);
+  static Result<Binning> MakeEven(EvenTypes types, uint32_t bin_count, double from, double to);
   static Result<Binning> MakeListed(std::span<const double> edges);
   enum class Kind : uint8_t { kEven, kEdges, kAlphabet, kByteTable };
   Binning() = default;
