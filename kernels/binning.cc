@@ -180,7 +180,6 @@ Result<Binning> Binning::MakeListed(std::span<const double> edges) {
   }
 
   Binning binning;
-  binning.kind_ = Kind::kEdges;
   binning.rule_.bins = static_cast<uint32_t>(edges.size() - 1);
   binning.edges_ = std::make_shared<const std::vector<double>>(edges.begin(), edges.end());
   binning.rule_.listed = binning.edges_->data();
@@ -220,7 +219,7 @@ Result<Binning> Binning::Alphabet(uint32_t first_symbol, uint32_t symbol_count,
   }
 
   Binning binning;
-  binning.kind_ = Kind::kAlphabet;
+  binning.has_edges_ = false;
   binning.rule_.bins = bin_count;
   binning.bin_of_.fill(kIgnored);
   for (uint32_t i = 0; i < symbol_count; ++i) {
@@ -240,7 +239,7 @@ Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t>
                Join("has ", bin_of_byte.size(), " entries; it must have 256"), kByteValues);
   }
   Binning binning;
-  binning.kind_ = Kind::kByteTable;
+  binning.has_edges_ = false;
   binning.rule_.bins = bin_count;
   for (uint32_t v = 0; v < kByteValues; ++v) {
     const uint32_t bin = bin_of_byte[v];
