@@ -17,7 +17,6 @@
 #include "kernels/order_statistics.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
-#include "kernels/quantile.h"
 #include "kernels/sample.h"
 
 namespace histogram {
@@ -201,18 +200,16 @@ std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const ui
           const size_t p = pattern_of(key);
           const auto x = S::Widen(static_cast<typename S::Bits>(p));
           if (patterns[p] == 0 || !(x >= bins.lower && x <= bins.upper)) continue;
-          weights.push_back({static_cast<double>(x) + 0.0, patterns[p]});
+          const double value = static_cast<double>(x) + 0.0;
+          if (!weights.empty() && weights.back().value == value) {  // -0.0 and 0.0
+            weights.back().count += patterns[p];
+          } else {
+            weights.push_back({value, patterns[p]});
+          }
         }
       }
     }
   });
-  // -0.0 and 0.0 are one value.
-  for (size_t i = 1; i < weights.size(); ++i) {
-    if (weights[i].value != weights[i - 1].value) continue;
-    weights[i - 1].count += weights[i].count;
-    weights.erase(weights.begin() + static_cast<ptrdiff_t>(i));
-    break;
-  }
   return weights;
 }
 
