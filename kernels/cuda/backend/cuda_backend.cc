@@ -181,7 +181,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                     .ns_per_payload = kAssumedNsPerBatch};
   Costs costs = {.lone_costs = {lone_rows, assumption},
                  .typed_lone_costs = {typed_rows, assumption},
-                 .typed_rows = std::move(typed_rows),
+                 .typed_rows = typed_rows,
                  .gather_ns_per_byte = gather_ns_per_byte};
   shared->selector =
       std::make_unique<tuning::Selector>(KernelNames(), std::move(rows), options.force_kernel);
