@@ -8,7 +8,6 @@
 // A kernel counts so many samples (ROW) at a time, as it does for short rows. "edges" puts every
 // sample on an edge or one step beside it. After timing, counts are compared with those of the
 // plain kernel, and quantiles with those of sorted samples.
-#include "kernels/cpu/typed.h"
 
 #include <benchmark/benchmark.h>
 #include <histogram/typed.h>
@@ -25,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/counters.h"
 #include "kernels/cpu/registry.h"
 #include "kernels/order_statistics.h"
 #include "kernels/payload.h"
@@ -158,7 +158,7 @@ void Count(benchmark::State& state, const cpu::CpuKernel& kernel, const Plan& pl
     }
   }
   const Fragment all = FragmentOf(samples);
-  cpu::CountTypedScalar(plan.data(), {&all, 1}, expected.data());
+  cpu::TypedKernels().front().count(plan.data(), {&all, 1}, expected.data());
   if (row != expected) state.SkipWithError("wrong counts");
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(count));
 }

@@ -88,11 +88,7 @@ std::optional<Error> CheckRange(double from, double to) {
 
 Binning Binning::Identity() {
   Binning binning;
-  binning.kind_ = Kind::kEven;
-  binning.rule_.bins = kByteValues;
-  binning.rule_.lower = 0;
-  binning.rule_.upper = kByteValues;
-  binning.rule_.step = 1;
+  binning.rule_ = {.bins = kByteValues, .lower = 0, .upper = kByteValues, .step = 1};
   binning.is_identity_ = true;
   for (uint32_t v = 0; v < kByteValues; ++v) binning.bin_of_[v] = static_cast<int32_t>(v);
   return binning;
@@ -100,37 +96,48 @@ Binning Binning::Identity() {
 
 Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
                               std::optional<double> upper, uint32_t bin_count_max) {
+  if (lower.has_value() == upper.has_value()) {
+    return EvenIn({}, bin_count, lower.value_or(0), upper.value_or(kByteValues), bin_count_max);
+  }
   if (std::optional<Error> error =
           CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for")) {
     return *std::move(error);
   }
-  if (lower.has_value() != upper.has_value()) {
-    return lower.has_value()
-               ? Bad("even.upper",
-                     Join("is absent but lower is ", *lower, "; give both or neither"))
-               : Bad("even.lower",
-                     Join("is absent but upper is ", *upper, "; give both or neither"));
-  }
-  return internal::InFloatMode(
-      [&] { return MakeEven(bin_count, lower.value_or(0), upper.value_or(kByteValues)); });
+  return lower.has_value()
+             ? Bad("even.upper", Join("is absent but lower is ", *lower, "; give both or neither"))
+             : Bad("even.lower", Join("is absent but upper is ", *upper, "; give both or neither"));
 }
 
-Result<Binning> Binning::MakeEven(uint32_t bin_count, double from, double to) {
-  if (std::optional<Error> error = CheckRange(from, to)) return *std::move(error);
-  if (bin_count == kByteValues && from == 0 && to == kByteValues) return Identity();
+Result<Binning> Binning::EvenIn(EvenTypes types, uint32_t bin_count, double lower, double upper,
+                                uint32_t bin_count_max) {
+  if (std::optional<Error> error =
+          CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for")) {
+    return *std::move(error);
+  }
+  return internal::InFloatMode([&] { return MakeEven(types, bin_count, lower, upper); });
+}
 
+Result<Binning> Binning::MakeEven(EvenTypes types, uint32_t bin_count, double from, double to) {
+  if (std::optional<Error> error = CheckRange(from, to)) return *std::move(error);
+  const bool wide = types == EvenTypes();
+  if (wide && bin_count == kByteValues && from == 0 && to == kByteValues) return Identity();
   Binning binning;
-  binning.kind_ = Kind::kEven;
-  binning.rule_.bins = bin_count;
-  binning.rule_.lower = from;
-  binning.rule_.upper = to;
-  binning.rule_.step = (to - from) / bin_count;
-  if (!StrictlyIncreasing(binning.rule_)) {
+  binning.rule_ = internal::Linspace(types, bin_count, from, to);
+  if (wide && !StrictlyIncreasing(binning.rule_)) {
     return Bad("even.bin_count", Join("is ", bin_count, ": too many bins for [", from, ", ", to,
                                       "], where neighbouring edges round to the same double"));
   }
-  binning.FillEvenTable();
-  return binning;
+  if (wide || binning.rule_.slack > 0) {
+    binning.FillEvenTable();
+    return binning;
+  }
+  std::vector<double> edges(bin_count + size_t{1});
+  internal::FillEdges(binning.rule_, std::span<double>(edges));
+  Result<Binning> listed = MakeListed(edges);
+  if (listed.ok()) return listed;
+  return Bad("even.bin_count",
+             Join("is ", bin_count, ": not all edges between ", from, " and ", to,
+                  " are finite and increase as numbers of type ", NameOf(types.edges)));
 }
 
 void Binning::FillEvenTable() {
@@ -146,35 +153,6 @@ void Binning::FillEvenTable() {
     bin_of_[v] = static_cast<int32_t>(index);
   }
   std::fill(bin_of_.begin() + v, bin_of_.end(), kAbove);
-}
-
-Result<Binning> Binning::EvenIn(EvenTypes types, uint32_t bin_count, double lower, double upper,
-                                uint32_t bin_count_max) {
-  if (types.arithmetic == SampleType::kF64 && types.edges == SampleType::kF64) {
-    return Even(bin_count, lower, upper, bin_count_max);
-  }
-  if (std::optional<Error> error =
-          CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for")) {
-    return *std::move(error);
-  }
-  if (std::optional<Error> error =
-          internal::InFloatMode([&] { return CheckRange(lower, upper); })) {
-    return *std::move(error);
-  }
-  const internal::FloatMode mode;
-  Binning binning;
-  binning.rule_ = internal::Linspace(types, bin_count, lower, upper);
-  if (binning.rule_.slack > 0) {
-    binning.FillEvenTable();
-    return binning;
-  }
-  std::vector<double> edges(bin_count + size_t{1});
-  internal::FillEdges(binning.rule_, std::span<double>(edges));
-  Result<Binning> listed = MakeListed(edges);
-  if (listed.ok()) return listed;
-  return Bad("even.bin_count",
-             Join("is ", bin_count, ": not all edges between ", lower, " and ", upper,
-                  " are finite and increase as numbers of type ", NameOf(types.edges)));
 }
 
 Result<Binning> Binning::Edges(std::span<const double> edges, uint32_t bin_count_max) {
@@ -202,7 +180,6 @@ Result<Binning> Binning::MakeListed(std::span<const double> edges) {
   }
 
   Binning binning;
-  binning.kind_ = Kind::kEdges;
   binning.rule_.bins = static_cast<uint32_t>(edges.size() - 1);
   binning.edges_ = std::make_shared<const std::vector<double>>(edges.begin(), edges.end());
   binning.rule_.listed = binning.edges_->data();
@@ -242,7 +219,7 @@ Result<Binning> Binning::Alphabet(uint32_t first_symbol, uint32_t symbol_count,
   }
 
   Binning binning;
-  binning.kind_ = Kind::kAlphabet;
+  binning.has_edges_ = false;
   binning.rule_.bins = bin_count;
   binning.bin_of_.fill(kIgnored);
   for (uint32_t i = 0; i < symbol_count; ++i) {
@@ -262,7 +239,7 @@ Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t>
                Join("has ", bin_of_byte.size(), " entries; it must have 256"), kByteValues);
   }
   Binning binning;
-  binning.kind_ = Kind::kByteTable;
+  binning.has_edges_ = false;
   binning.rule_.bins = bin_count;
   for (uint32_t v = 0; v < kByteValues; ++v) {
     const uint32_t bin = bin_of_byte[v];

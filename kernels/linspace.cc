@@ -52,18 +52,6 @@ double EdgeIn(uint32_t i, Arithmetic step, Arithmetic lower) {
   return static_cast<double>(static_cast<Arithmetic>(static_cast<int32_t>(i)) * step + lower);
 }
 
-// What numbers of a narrow type are: the most that one is rounded by, of its value; and the least
-// that is as exact as that.
-struct Precision {
-  double rounding, least;
-};
-Precision PrecisionOf(EvenTypes types) {
-  if (types.arithmetic == SampleType::kF16 || types.edges == SampleType::kF16) {
-    return {.rounding = 0x1p-11, .least = 0x1p-14};
-  }
-  return {.rounding = 0x1p-24, .least = std::numeric_limits<float>::min()};
-}
-
 template <typename Edge>
 void Fill(const EdgeRule& rule, std::span<Edge> edges) {
   if (rule.listed != nullptr) {
@@ -115,11 +103,14 @@ EdgeRule Linspace(EvenTypes types, uint32_t bins, double first, double last) {
     rule.step = static_cast<double>((to - from) / count);
     rule.upper = RoundedTo(types.edges, static_cast<double>(to));
   });
+  if (types == EvenTypes()) return rule;
   // Roundings move an edge by at most 9 units: 3 of the step's product, of twice the size, 2 of the
   // sum and the edge, 1 of the ends.
-  const Precision precision = PrecisionOf(types);
+  // A number is rounded by a part of its value, or of the least number that is as exact as that.
+  const bool half = types.arithmetic == SampleType::kF16 || types.edges == SampleType::kF16;
   const double size = std::max(std::fabs(rule.lower), std::fabs(rule.upper));
-  const double unit = std::max(size * precision.rounding, precision.least);
+  const double unit = half ? std::max(size * 0x1p-11, 0x1p-14)
+                           : std::max(size * 0x1p-24, double{std::numeric_limits<float>::min()});
   const double greatest = std::numeric_limits<double>::max();
   // Closer edges are listed and compared, and so are those that are not finite.
   if (rule.step >= 128 * unit && rule.step <= greatest && std::fabs(rule.upper) <= greatest &&

@@ -15,8 +15,8 @@ namespace histogram::internal {
 // The nearest number of a type of floats; of two the even one. Other types: the same number.
 double RoundedTo(SampleType type, double x);
 
-// The rule of narrow edges. With slack 0 it is only good for FillEdges: the caller checks whether
-// these edges are finite and increase. REQUIRES: not both types are kF64.
+// The rule of even edges. That of narrow ones with slack 0 is only good for FillEdges. The caller
+// checks whether edges are finite and increase.
 EdgeRule Linspace(EvenTypes types, uint32_t bins, double first, double last);
 
 // Fills `edges`, which has a place for each edge.

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/typed.h"
+#include "kernels/cpu/counters.h"
 #include "kernels/sample.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)

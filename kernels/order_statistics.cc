@@ -17,7 +17,6 @@
 
 #include "kernels/cpu/counters.h"
 #include "kernels/cpu/features.h"
-#include "kernels/cpu/typed.h"
 #include "kernels/order_marks.h"
 #include "kernels/parallel.h"
 #include "kernels/row_ranks.h"
@@ -26,7 +25,11 @@
 namespace histogram::internal {
 namespace {
 
-using cpu::SampleRun;
+// Consecutive samples, at any address.
+struct SampleRun {
+  const std::byte* samples;
+  size_t count;
+};
 
 constexpr int kBucketsLog2Max = 16;
 // The fewest samples for which a thread pays. Not measured apart.

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/cpu/counters.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/cpu/typed.h"
 #include "kernels/float_mode.h"
 #include "kernels/parallel.h"
 #include "kernels/plan_data.h"

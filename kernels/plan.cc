@@ -290,20 +290,6 @@ std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uin
 }  // namespace
 }  // namespace internal
 
-namespace {
-
-std::optional<Error> CheckEdges(const Binning& binning, SampleType type) {
-  if (binning.has_edges()) return std::nullopt;
-  return Error{.code = ErrorCode::kBadBinning,
-               .message =
-                   "binning has no edges: alphabet and byte_table are of bytes, and a plan "
-                   "counts samples of type " +
-                   std::string(NameOf(type)) + " between edges",
-               .field = "binning"};
-}
-
-}  // namespace
-
 const internal::PlanData& Plan::OfEachByte() {
   static const internal::PlanData& data = *new internal::PlanData(Binning::Identity());
   return data;
@@ -314,28 +300,35 @@ Plan Plan::OfBytes(const Binning& binning) {
   return Plan(std::make_shared<internal::PlanData>(binning));
 }
 
-Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
-  if (std::optional<Error> error = CheckEdges(binning, type)) return *std::move(error);
+Result<Plan> Plan::Compile(const Binning& binning, SampleType type, bool tables) {
+  if (!binning.has_edges()) {
+    return Error{.code = ErrorCode::kBadBinning,
+                 .message =
+                     "binning has no edges: alphabet and byte_table are of bytes, and a plan "
+                     "counts samples of type " +
+                     std::string(NameOf(type)) + " between edges",
+                 .field = "binning"};
+  }
   const internal::FloatMode mode;
-  auto data = std::make_shared<internal::PlanData>(binning, type, /*tables=*/true);
+  auto data = std::make_shared<internal::PlanData>(binning, type, tables);
   internal::VisitSample(type, [&]<typename S>(S) {
-    auto bins = internal::MakeBins<typename S::Compare>(data->binning.edge_rule());
+    const internal::EdgeRule& edges = data->binning.edge_rule();
+    auto bins = tables ? internal::MakeBins<typename S::Compare>(edges)
+                       : internal::MakeDirectBins<typename S::Compare>(edges);
     if constexpr (sizeof(typename S::Bits) <= 2) {
-      data->slot_of_pattern = internal::SlotsOfPatterns<S>(bins, binning.bin_count());
+      if (tables) data->slot_of_pattern = internal::SlotsOfPatterns<S>(bins, binning.bin_count());
     }
     data->bins = std::move(bins);
   });
   return Plan(std::move(data));
 }
 
+Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
+  return Compile(binning, type, /*tables=*/true);
+}
+
 Result<Plan> Plan::Direct(const Binning& binning, SampleType type) {
-  if (std::optional<Error> error = CheckEdges(binning, type)) return *std::move(error);
-  const internal::FloatMode mode;
-  auto data = std::make_shared<internal::PlanData>(binning, type, /*tables=*/false);
-  internal::VisitSample(type, [&]<typename S>(S) {
-    data->bins = internal::MakeDirectBins<typename S::Compare>(data->binning.edge_rule());
-  });
-  return Plan(std::move(data));
+  return Compile(binning, type, /*tables=*/false);
 }
 
 Result<Plan> Plan::MakeFor(const Binning& binning, SampleType type, uint64_t samples) {

@@ -231,30 +231,20 @@ void SearchRows(const std::byte* samples, size_t length, std::span<const uint64_
   using V = typename S::Bits;
   using K = decltype(KeyedFor<S>());
   using Bits = typename K::Bits;
-  const auto put = [&](size_t r, size_t row, Bits bits) {
-    std::memcpy(out + (r * rows + row) * sizeof(Bits), &bits, sizeof(Bits));
-  };
   const FloatMode mode;
   RowSearch<V> search(length);
   std::vector<V> found(ranks.size());
   for (size_t row = first; row < end; ++row) {
-    if (TakeRow<S>(samples + row * length * sizeof(V), length, search.values())) {
-      Bits nan{};
-      if constexpr (std::is_floating_point_v<V>) {
-        nan = std::bit_cast<Bits>(std::numeric_limits<V>::quiet_NaN());
-      } else {
-        nan = K::BitsOf(std::numeric_limits<Bits>::max());
-      }
-      for (size_t r = 0; r < ranks.size(); ++r) put(r, row, nan);
-      continue;
-    }
-    search.Run(length, ranks, found.data());
+    const bool nan = TakeRow<S>(samples + row * length * sizeof(V), length, search.values());
+    if (!nan) search.Run(length, ranks, found.data());
     for (size_t r = 0; r < ranks.size(); ++r) {
+      Bits bits = K::BitsOf(std::numeric_limits<Bits>::max());  // of NaN
       if constexpr (kIsNarrowFloat<S>) {
-        put(r, row, K::BitsOf(found[r]));
-      } else {
-        put(r, row, std::bit_cast<Bits>(found[r]));
+        if (!nan) bits = K::BitsOf(found[r]);
+      } else if (!nan) {
+        bits = std::bit_cast<Bits>(found[r]);
       }
+      std::memcpy(out + (r * rows + row) * sizeof(Bits), &bits, sizeof(Bits));
     }
   }
 }

@@ -17,7 +17,6 @@
 #include "kernels/order_statistics.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
-#include "kernels/quantile.h"
 #include "kernels/sample.h"
 
 namespace histogram {
@@ -40,68 +39,6 @@ double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
   }
   return entropy;
 }
-
-// The index of the last weight of the lower class in the split with the greatest variance between
-// the classes; nullopt for fewer than two weights. Weights ascend; no count is 0.
-std::optional<size_t> OtsuSplit(std::span<const Weight> weights) {
-  long double sum = 0, total = 0;
-  for (const auto& [value, count] : weights) {
-    sum += static_cast<long double>(value) * static_cast<long double>(count);
-    total += static_cast<long double>(count);
-  }
-  std::optional<size_t> best;
-  long double greatest = -1, below = 0, sum_below = 0;
-  for (size_t i = 0; i + 1 < weights.size(); ++i) {
-    below += static_cast<long double>(weights[i].count);
-    sum_below +=
-        static_cast<long double>(weights[i].value) * static_cast<long double>(weights[i].count);
-    const long double distance = sum_below / below - (sum - sum_below) / (total - below);
-    const long double variance = below * (total - below) * distance * distance;
-    if (variance <= greatest * (1 + 1e-15L)) continue;
-    greatest = variance;
-    best = i;
-  }
-  return best;
-}
-
-// Sets all but entropy and Otsu's threshold. REQUIRES: weights ascend, no count is 0, and together
-// they are `total`.
-void SetFromWeights(std::span<const Weight> weights, uint64_t total,
-                    std::span<const double> quantiles, Statistics& out) {
-  const auto n = static_cast<long double>(total);
-  long double sum = 0, squares = 0;
-  for (const auto& [value, count] : weights) {
-    sum += static_cast<long double>(value) * static_cast<long double>(count);
-  }
-  const long double mean = sum / n;
-  // If a double holds the sum exactly, this quotient is correctly rounded, as numpy's is.
-  const auto sum_in_double = static_cast<double>(sum);
-  for (const auto& [value, count] : weights) {
-    const long double distance = static_cast<long double>(value) - mean;
-    squares += static_cast<long double>(count) * distance * distance;
-  }
-  out.minimum = weights.front().value;
-  out.maximum = weights.back().value;
-  out.mean = static_cast<long double>(sum_in_double) == sum
-                 ? sum_in_double / static_cast<double>(total)
-                 : static_cast<double>(mean);
-  out.standard_deviation = static_cast<double>(std::sqrt(squares / n));
-  out.mode = std::max_element(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) {
-               return a.count < b.count;
-             })->value;
-  std::vector<uint64_t> up_to;
-  for (const Weight& weight : weights) {
-    up_to.push_back((up_to.empty() ? 0 : up_to.back()) + weight.count);
-  }
-  const auto at = [&](uint64_t rank) {
-    const auto found = std::upper_bound(up_to.begin(), up_to.end(), rank);
-    return weights[static_cast<size_t>(found - up_to.begin())].value;
-  };
-  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
-  for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
-}
-
-// --- Bytes
 
 // An unsigned integer of 512 bits: enough for the products that Otsu's comparison multiplies out.
 class Wide {
@@ -135,45 +72,93 @@ class Wide {
   std::array<uint32_t, kLimbs> limbs_{};  // least significant first
 };
 
-// With N samples of sum S, of which n of sum s are <= t, the between-class variance is
-// (S n - s N)² / (n (N - n)), divided by N². S n >= s N, and for N < 2^61 the difference, if not
-// the products, has 128 bits. Fractions that differ clearly are compared in floating
-// point, close ones exactly. So the smallest of equally good thresholds wins. REQUIRES: the weights
-// are of bytes, ascend, and add up to `total`.
-std::optional<double> OtsuThreshold(std::span<const Weight> weights, uint64_t total) {
-  struct Split {
-    double threshold;
-    uint64_t count;
-    uint128 sum;
-    long double variance;
+// Whether the split after weight `a` is better than that after `b`, exactly. With N samples of sum
+// S, of which n of sum s are up to the split, the between-class variance is (S n - s N)² /
+// (n (N - n)), divided by N². S n >= s N, and for N < 2^61 the difference, if not the products, has
+// 128 bits. REQUIRES: the weights are of bytes.
+bool IsBetterSplit(std::span<const Weight> weights, size_t a, size_t b) {
+  const auto up_to = [weights](size_t last) {
+    std::pair<uint64_t, uint128> part;  // its samples, and their sum
+    for (const auto& [value, count] : weights.first(last + 1)) {
+      part.first += count;
+      part.second += uint128{count} * static_cast<uint32_t>(value);
+    }
+    return part;
   };
-  uint128 all = 0;  // their sum
-  for (const auto& [value, count] : weights) all += uint128{count} * static_cast<uint32_t>(value);
-  const auto greater = [&](const Split& a, const Split& b) {
-    const long double margin = 1e-12L * (a.variance + b.variance);
-    if (a.variance > b.variance + margin) return true;
-    if (b.variance > a.variance + margin) return false;
-    const Wide of_a(all * a.count - a.sum * total), of_b(all * b.count - b.sum * total);
-    return of_b * of_b * Wide(a.count) * Wide(total - a.count) <
-           of_a * of_a * Wide(b.count) * Wide(total - b.count);
+  const auto all = up_to(weights.size() - 1);
+  const auto fraction = [&](size_t last) {
+    const auto [count, sum] = up_to(last);
+    const Wide difference(all.second * count - sum * all.first);
+    return std::pair(difference * difference, Wide(count) * Wide(all.first - count));
   };
-
-  std::optional<Split> best;
-  uint64_t up_to = 0;
-  uint128 sum = 0;
-  for (const auto& [value, count] : weights) {
-    up_to += count;
-    if (up_to == total) break;
-    sum += uint128{count} * static_cast<uint32_t>(value);
-    const auto n = static_cast<long double>(up_to), rest = static_cast<long double>(total - up_to);
-    const long double distance =
-        static_cast<long double>(sum) / n - static_cast<long double>(all - sum) / rest;
-    const Split split{value, up_to, sum, n * rest * distance * distance};
-    if (!best.has_value() || greater(split, *best)) best = split;
-  }
-  if (!best.has_value()) return std::nullopt;
-  return best->threshold;
+  const auto of_a = fraction(a), of_b = fraction(b);
+  return of_b.first * of_a.second < of_a.first * of_b.second;
 }
+
+// The index of the last weight of the lower class in the split with the greatest variance between
+// the classes; nullopt for fewer than two weights. Of bytes, close variances are compared exactly:
+// so the smallest of equally good splits wins. Weights ascend; no count is 0.
+std::optional<size_t> OtsuSplit(std::span<const Weight> weights, bool of_bytes) {
+  long double sum = 0, total = 0;
+  for (const auto& [value, count] : weights) {
+    sum += static_cast<long double>(value) * static_cast<long double>(count);
+    total += static_cast<long double>(count);
+  }
+  std::optional<size_t> best;
+  long double greatest = -1, below = 0, sum_below = 0;
+  for (size_t i = 0; i + 1 < weights.size(); ++i) {
+    below += static_cast<long double>(weights[i].count);
+    sum_below +=
+        static_cast<long double>(weights[i].value) * static_cast<long double>(weights[i].count);
+    const long double distance = sum_below / below - (sum - sum_below) / (total - below);
+    const long double variance = below * (total - below) * distance * distance;
+    const bool close = of_bytes && std::fabs(variance - greatest) <= greatest * 1e-12L;
+    if (close ? !IsBetterSplit(weights, i, *best) : variance <= greatest * (1 + 1e-15L)) continue;
+    greatest = variance;
+    best = i;
+  }
+  return best;
+}
+
+// Sets all but entropy. REQUIRES: weights ascend, no count is 0, and together they are `total`.
+void SetFromWeights(std::span<const Weight> weights, uint64_t total, bool of_bytes,
+                    std::span<const double> quantiles, Statistics& out) {
+  const auto n = static_cast<long double>(total);
+  long double sum = 0, squares = 0;
+  for (const auto& [value, count] : weights) {
+    sum += static_cast<long double>(value) * static_cast<long double>(count);
+  }
+  const long double mean = sum / n;
+  // If a double holds the sum exactly, this quotient is correctly rounded, as numpy's is.
+  const auto sum_in_double = static_cast<double>(sum);
+  for (const auto& [value, count] : weights) {
+    const long double distance = static_cast<long double>(value) - mean;
+    squares += static_cast<long double>(count) * distance * distance;
+  }
+  out.minimum = weights.front().value;
+  out.maximum = weights.back().value;
+  out.mean = static_cast<long double>(sum_in_double) == sum
+                 ? sum_in_double / static_cast<double>(total)
+                 : static_cast<double>(mean);
+  out.standard_deviation = static_cast<double>(std::sqrt(squares / n));
+  out.mode = std::max_element(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) {
+               return a.count < b.count;
+             })->value;
+  std::vector<uint64_t> up_to;
+  for (const Weight& weight : weights) {
+    up_to.push_back((up_to.empty() ? 0 : up_to.back()) + weight.count);
+  }
+  const auto at = [&](uint64_t rank) {
+    const auto found = std::upper_bound(up_to.begin(), up_to.end(), rank);
+    return weights[static_cast<size_t>(found - up_to.begin())].value;
+  };
+  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
+  for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
+  const std::optional<size_t> split = OtsuSplit(weights, of_bytes);
+  if (split.has_value()) out.otsu_threshold = weights[*split].value;
+}
+
+// --- Bytes
 
 double EntropyBits(Values values, const Binning& binning, uint64_t total) {
   std::array<std::pair<int32_t, uint64_t>, kByteValues> shares;  // a bin, and the count of a value
@@ -215,18 +200,16 @@ std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const ui
           const size_t p = pattern_of(key);
           const auto x = S::Widen(static_cast<typename S::Bits>(p));
           if (patterns[p] == 0 || !(x >= bins.lower && x <= bins.upper)) continue;
-          weights.push_back({static_cast<double>(x) + 0.0, patterns[p]});
+          const double value = static_cast<double>(x) + 0.0;
+          if (!weights.empty() && weights.back().value == value) {  // -0.0 and 0.0
+            weights.back().count += patterns[p];
+          } else {
+            weights.push_back({value, patterns[p]});
+          }
         }
       }
     }
   });
-  // -0.0 and 0.0 are one value.
-  for (size_t i = 1; i < weights.size(); ++i) {
-    if (weights[i].value != weights[i - 1].value) continue;
-    weights[i - 1].count += weights[i].count;
-    weights.erase(weights.begin() + static_cast<ptrdiff_t>(i));
-    break;
-  }
   return weights;
 }
 
@@ -329,10 +312,7 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
   if (total == 0) return out;
   out.entropy_bits = EntropyBits(histogram.counts, total);
   if (!patterns_.empty()) {
-    const std::vector<Weight> weights = WeightsOf(plan_.data(), patterns_);
-    SetFromWeights(weights, total, quantiles, out);
-    const std::optional<size_t> split = OtsuSplit(weights);
-    if (split.has_value()) out.otsu_threshold = weights[*split].value;
+    SetFromWeights(WeightsOf(plan_.data(), patterns_), total, /*of_bytes=*/false, quantiles, out);
     return out;
   }
   std::visit(
@@ -355,7 +335,8 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
     weights.push_back({edges[i] / 2 + edges[i + 1] / 2, histogram.counts[i]});
     upper.push_back(edges[i + 1]);
   }
-  if (const auto split = OtsuSplit(weights); split.has_value()) out.otsu_threshold = upper[*split];
+  const std::optional<size_t> split = OtsuSplit(weights, /*of_bytes=*/false);
+  if (split.has_value()) out.otsu_threshold = upper[*split];
   return out;
 }
 
@@ -383,10 +364,8 @@ Statistics ComputeStatistics(Values values, const Binning& binning,
     total += values[v];
   }
   if (total == 0) return statistics;
-  const std::span weights(occurring.data(), size);
-  SetFromWeights(weights, total, quantiles, statistics);
+  SetFromWeights({occurring.data(), size}, total, /*of_bytes=*/true, quantiles, statistics);
   statistics.entropy_bits = EntropyBits(values, binning, total);
-  statistics.otsu_threshold = OtsuThreshold(weights, total);
   return statistics;
 }
 

@@ -1,3 +1,4 @@
+#include <histogram/histogram.h>
 #include <histogram/tally.h>
 #include <histogram/typed.h>
 
@@ -16,51 +17,31 @@
 #include "kernels/sample.h"
 
 namespace histogram {
-namespace internal {
-namespace {
 
-template <typename K, typename Bits = typename K::Bits>
-HISTOGRAM_INLINE inline bool HasNegativeZero(const std::byte* samples, size_t count) {
-  Bits found = 0;
-  for (size_t i = 0; i < count; ++i) {
-    found |= Bits{LoadBits<Bits>(samples + i * sizeof(Bits)) == K::kSign};
-  }
-  return found != 0;
+void AddValues(std::span<const std::byte> samples, ValueCounts& values) {
+  const Fragment fragment = FragmentOf(samples);
+  AddPayload(Plan(), {&fragment, 1}, values);
 }
 
-}  // namespace
-}  // namespace internal
+void AddValues(const ValueCounts& more, ValueCounts& values) {
+  for (uint32_t v = 0; v < kByteValues; ++v) values[v] += more[v];
+}
 
-namespace {
+ValueCounts CountValues(std::span<const std::byte> samples) {
+  ValueCounts values{};
+  AddValues(samples, values);
+  return values;
+}
 
-// The counters of a histogram as a row of slots (see internal::SlotCount), for as long as it lives.
-// Then the samples in no bin are added to the histogram's.
-class HistogramRow {
- public:
-  explicit HistogramRow(Histogram& histogram)
-      : histogram_(histogram), bins_(static_cast<uint32_t>(histogram.counts.size())) {
-    histogram_.counts.resize(internal::SlotCount(bins_));
-  }
-  HistogramRow(const HistogramRow&) = delete;
-  HistogramRow& operator=(const HistogramRow&) = delete;
-  ~HistogramRow() {
-    histogram_.below += slots()[bins_ + internal::kBelowSlot];
-    histogram_.above += slots()[bins_ + internal::kAboveSlot];
-    histogram_.nan += slots()[bins_ + internal::kNanSlot];
-    histogram_.counts.resize(bins_);
-  }
-  std::span<uint64_t> slots() { return histogram_.counts; }
+std::string_view KernelName(size_t samples) { return KernelName(Plan(), samples); }
 
- private:
-  Histogram& histogram_;
-  const uint32_t bins_;
-};
-
-}  // namespace
+Histogram Count(std::span<const std::byte> samples, const Binning& binning) {
+  return Fold(CountValues(samples), binning);
+}
 
 Histogram EmptyHistogram(const Plan& plan) {
   Histogram histogram;
-  histogram.counts.reserve(internal::SlotCount(plan.bin_count()));  // see HistogramRow
+  histogram.counts.reserve(internal::SlotCount(plan.bin_count()));  // see AddSamples
   histogram.counts.assign(plan.bin_count(), 0);
   return histogram;
 }
@@ -78,8 +59,15 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
     tally.Add(samples, threads);
     return Merge(tally.Finish(), into);
   }
-  AddPayload(plan, samples, threads, HistogramRow(into).slots());
+  // For as long as it is counted, the counts are a row of slots.
+  const uint32_t bins = plan.bin_count();
+  into.counts.resize(internal::SlotCount(bins));
+  AddPayload(plan, samples, threads, into.counts);
   into.samples += samples.size() / SampleBytes(plan.type());
+  into.below += into.counts[bins + internal::kBelowSlot];
+  into.above += into.counts[bins + internal::kAboveSlot];
+  into.nan += into.counts[bins + internal::kNanSlot];
+  into.counts.resize(bins);
 }
 
 void Merge(const Histogram& more, Histogram& into) {
@@ -115,8 +103,12 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
     };
     bool negative_zero = false;
     if (K::kIsFloat && value(keys.greatest) == 0) {
-      cpu::CallFast([&]() HISTOGRAM_INLINE {
-        negative_zero = internal::HasNegativeZero<K>(samples.data(), samples.size() / sizeof(Bits));
+      cpu::CallFast([samples, &negative_zero]() HISTOGRAM_INLINE {
+        Bits found = 0;
+        for (size_t at = 0; at < samples.size(); at += sizeof(Bits)) {
+          found |= Bits{internal::LoadBits<Bits>(samples.data() + at) == K::kSign};
+        }
+        negative_zero = found != 0;
       });
     }
     return Extent{.least = internal::Rounded(value(keys.least), /*up=*/false),

@@ -14,7 +14,7 @@
 #include "bench/kernels/typed_data.cuh"
 #include "bench/kernels/typed_rows.h"
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/quantile.h"
+#include "kernels/order_statistics.h"
 
 namespace histogram::bench {
 namespace {

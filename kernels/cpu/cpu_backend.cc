@@ -32,23 +32,6 @@ constexpr uint64_t kAssumedNsPerPayload = 200;
 constexpr double kAssumedNsPerSample = 0.5;   // of typed samples
 constexpr double kAssumedNsPerCounter = 0.5;  // of typed samples
 
-// The kernel of that name, if this processor can run it.
-absl::StatusOr<const CpuKernel*> RunnableKernel(const std::string& name) {
-  const CpuKernel* kernel = FindKernel(name);
-  if (kernel != nullptr && kernel->supported()) return kernel;
-  std::vector<std::string> valid;
-  for (const CpuKernel& each : ByteKernels()) {
-    if (each.supported()) valid.emplace_back(each.name);
-  }
-  return MakeError(
-      absl::StatusCode::kInvalidArgument,
-      absl::StrCat("kernel '", name, "' ",
-                   kernel == nullptr ? "is not one of the cpu's"
-                                     : "needs instructions that this processor lacks",
-                   "; valid here: ", absl::StrJoin(valid, ", ")),
-      {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
-}
-
 // Of these kernels; `runnable`: of those that this processor can run.
 std::vector<KernelInfo> InfosOf(std::span<const CpuKernel> kernels, bool runnable,
                                 uint32_t bin_count_max) {
@@ -61,12 +44,6 @@ std::vector<KernelInfo> InfosOf(std::span<const CpuKernel> kernels, bool runnabl
                      .bin_count_max = bin_count_max});
   }
   return infos;
-}
-
-uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - since)
-          .count());
 }
 
 class CpuBackend final : public Backend {
@@ -137,7 +114,8 @@ class CpuBackend final : public Backend {
     }
     Count(batch);
     batch.status = absl::OkStatus();
-    batch.report.kernel_ns = ElapsedNs(start);
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+    batch.report.kernel_ns = static_cast<uint64_t>(took.count());
   }
 
  private:
@@ -224,14 +202,21 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& op
   }
   // What is measured: all kernels that run here, or only the forced one.
   std::vector<const CpuKernel*> kernels;
-  if (options.force_kernel.empty()) {
-    for (const CpuKernel& kernel : ByteKernels()) {
-      if (kernel.supported()) kernels.push_back(&kernel);
+  std::vector<std::string> valid;
+  for (const CpuKernel& kernel : ByteKernels()) {
+    if (!kernel.supported()) continue;
+    valid.emplace_back(kernel.name);
+    if (options.force_kernel.empty() || options.force_kernel == kernel.name) {
+      kernels.push_back(&kernel);
     }
-  } else {
-    const absl::StatusOr<const CpuKernel*> kernel = RunnableKernel(options.force_kernel);
-    if (!kernel.ok()) return kernel.status();
-    kernels.push_back(*kernel);
+  }
+  if (kernels.empty()) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("kernel '", options.force_kernel,
+                     "' needs instructions that this processor lacks; valid here: ",
+                     absl::StrJoin(valid, ", ")),
+        {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
   }
   std::vector<std::string> names;
   for (const CpuKernel& kernel : ByteKernels()) names.emplace_back(kernel.name);

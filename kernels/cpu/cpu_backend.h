@@ -15,8 +15,9 @@ namespace histogram::cpu {
 inline constexpr char kBackendName[] = "cpu";
 inline constexpr uint32_t kLanesMax = 1024;
 
-// By cpu_lanes, force_kernel and tune. INVALID_ARGUMENT for a kernel that is unknown or that this
-// processor cannot run (the message lists the valid ones), and for more lanes than kLanesMax.
+// By cpu_lanes, force_kernel and tune. INVALID_ARGUMENT for a kernel that this processor cannot run
+// (the message lists the valid ones), and for more lanes than kLanesMax. REQUIRES: the kernel is
+// one of ListCpuKernels, or empty.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options);
 
 // All kernels of bytes. Backend::kernels() lists those that this processor can run, and kernels of

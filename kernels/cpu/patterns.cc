@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cpu/counters.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
 
 namespace histogram::cpu {

@@ -8,7 +8,7 @@ namespace histogram::cpu {
 
 // Each is defined in the file of a kernel.
 CountSamples CountScalar, CountRuns8, CountAvx512;
-CountSamples CountPatterns, CountTypedAvx512, CountTypedFour;
+CountSamples CountPatterns, CountTypedAvx512, CountTypedFour, CountTypedScalar;
 
 namespace {
 

@@ -16,7 +16,7 @@ namespace histogram::cpu {
 
 // Adds the samples in the fragments to the plan's counters. Fragments may be empty, of any length
 // and at any address. REQUIRES: each holds whole samples; if they are not bytes, together they are
-// at most kSamplesMax (typed.h).
+// at most kSamplesMax (counters.h).
 using CountSamples = void(const internal::PlanData& plan, std::span<const Fragment> fragments,
                           uint64_t* counters);
 
@@ -43,9 +43,6 @@ const CpuKernel* FindKernel(std::string_view name);
 // The kernel for so many bytes under the plan, if nothing is measured: of those that are supported,
 // count and pay, the last.
 const CpuKernel& DefaultKernel(const internal::PlanData& plan, uint64_t bytes);
-
-// What other kernels fall back to.
-CountSamples CountTypedScalar;
 
 }  // namespace histogram::cpu
 

@@ -11,7 +11,6 @@
 
 #include "kernels/cpu/counters.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
 
@@ -77,12 +76,14 @@ HISTOGRAM_AVX512_INLINE __mmask8 NotBelow(Eight<C> a, Eight<C> b) {
   }
 }
 
-// In double. REQUIRES: not an integer of 64 bits, which a double does not hold.
+// In double, which rounds integers of 64 bits.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __m512d Value(Eight<C> x) {
   if constexpr (std::is_same_v<C, float>) return _mm512_cvtps_pd(x);
   if constexpr (std::is_same_v<C, int32_t>) return _mm512_cvtepi32_pd(As<__m256i>(x));
   if constexpr (std::is_same_v<C, uint32_t>) return _mm512_cvtepu32_pd(As<__m256i>(x));
+  if constexpr (std::is_same_v<C, int64_t>) return _mm512_cvtepi64_pd(As<__m512i>(x));
+  if constexpr (std::is_same_v<C, uint64_t>) return _mm512_cvtepu64_pd(As<__m512i>(x));
   if constexpr (std::is_same_v<C, double>) return x;
 }
 
@@ -98,9 +99,7 @@ HISTOGRAM_AVX512_INLINE __m512d Spread(Eight<C> x, Eight<C> lower, __m512i half_
     return x;
   } else {
     using Unsigned = Eight<std::make_unsigned_t<C>>;
-    const Unsigned from = As<Unsigned>(x) - As<Unsigned>(lower);
-    if constexpr (sizeof(C) == 4) return Value<uint32_t>(from);
-    if constexpr (sizeof(C) == 8) return _mm512_cvtepu64_pd(As<__m512i>(from));
+    return Value<std::make_unsigned_t<C>>(As<Unsigned>(x) - As<Unsigned>(lower));
   }
 }
 
@@ -118,19 +117,11 @@ HISTOGRAM_AVX512_INLINE Eight<Bits> Key(Eight<C> x, Eight<C> knee) {
   }
 }
 
-// As static_cast<double>.
-template <typename C>
-HISTOGRAM_AVX512_INLINE __m512d Rounded(Eight<C> x) {
-  if constexpr (std::is_same_v<C, int64_t>) return _mm512_cvtepi64_pd(As<__m512i>(x));
-  if constexpr (std::is_same_v<C, uint64_t>) return _mm512_cvtepu64_pd(As<__m512i>(x));
-  if constexpr (sizeof(C) == 4 || std::is_floating_point_v<C>) return Value<C>(x);
-}
-
 // See internal::Cells.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __m256i Cell(Eight<C> x, Eight<C> lower, C knee, __m128i shift) {
   if (std::is_integral_v<C> && knee != 0) {
-    return Cell<double>(Rounded<C>(x), Rounded<C>(lower), static_cast<double>(knee), shift);
+    return Cell<double>(Value<C>(x), Value<C>(lower), static_cast<double>(knee), shift);
   }
   const auto from = Key<C>(x, Fill(knee)) - Key<C>(lower, Fill(knee));
   if constexpr (sizeof(C) == 4) return _mm256_srl_epi32(As<__m256i>(from), shift);

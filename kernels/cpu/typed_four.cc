@@ -9,7 +9,6 @@
 
 #include "kernels/cpu/counters.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
 
@@ -300,9 +299,7 @@ void CountTypedFour(const internal::PlanData& plan, std::span<const Fragment> fr
 #else
         constexpr bool kCounted = true;
 #endif
-        if constexpr (!kCounted) {
-          CountTypedScalar(plan, fragments, row);
-        } else {
+        if constexpr (kCounted) {  // as registry.cc sees to
           const uint32_t bin_count = plan.binning.bin_count();
           CountFragments<internal::PlainSample<C, C>, kBlock>(
               bins, bin_count, fragments, row,

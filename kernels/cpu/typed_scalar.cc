@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/counters.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/quantile.h"
+#include "kernels/order_statistics.h"
 #include "tests/cuda/gpu.h"
 
 namespace histogram {

@@ -145,7 +145,9 @@ TEST(StreamingCopyTest, CopiesAnyLengthBetweenAnyAlignments) {
     for (size_t from = 0; from < 64; from += 5) {
       for (size_t bytes = 0; bytes <= kBytesMax; bytes += bytes < 330 ? 1 : 67) {
         std::vector<uint8_t> target(kBytesMax + 128, 0);
-        cuda::StreamingCopy(target.data() + to, source.data() + from, bytes);
+        const Fragment all(source);  // which ends in the midst of another fragment
+        const Fragment parts[] = {all.first(bytes % 50), {}, all.subspan(bytes % 50)};
+        cuda::StreamingCopy(target.data() + to, parts, from, bytes);
         cuda::StreamingFence();
         std::vector<uint8_t> expected(target.size(), 0);
         std::copy_n(source.begin() + static_cast<int64_t>(from), bytes,

@@ -34,7 +34,7 @@ constexpr double kAssumedNsPerCounter = 0.4;
 
 struct Costs {
   // Of one payload, by its size, once gathered: of bytes, and of typed samples.
-  std::unique_ptr<const tuning::CostModel> lone_costs, typed_lone_costs;
+  tuning::CostModel lone_costs, typed_lone_costs;
   std::vector<KernelChoice> typed_rows;
   double gather_ns_per_byte = 0;
 };
@@ -81,7 +81,7 @@ class CudaBackend final : public Backend {
       const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
       ns += std::max(0.0, counters - measured) * kAssumedNsPerCounter;
     }
-    return (typed ? costs_.typed_lone_costs : costs_.lone_costs)->EstimateNs(lone) +
+    return (typed ? costs_.typed_lone_costs : costs_.lone_costs).EstimateNs(lone) +
            further * (typed ? kAssumedNsPerTypedPayload : kAssumedNsPerPayload) +
            static_cast<uint64_t>(std::min(ns, 0x1p61));
   }
@@ -138,7 +138,6 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
   auto shared = std::make_shared<LanesShared>();
-  Costs costs;
   shared->device_index = device.traits.index;
   shared->slots = std::vector<LanesShared::Slot>(options.cuda_lanes);
   BackendInfo& info = shared->info;
@@ -170,20 +169,20 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   }
   info.phases = {.row_bins = RowBinsMax(device.traits),
                  .pixel_bytes = shared->slots.front().lane->part_bytes_max()};
+  Lane& lane = *shared->slots.front().lane;
   // The receive memory is not gathered, but fetched at the rate of the copies that are measured.
-  if (options.receive_memory.empty()) {
-    costs.gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);
-  }
-  std::vector<KernelChoice> rows = MakeCudaTable(info.name, options, *shared->slots.front().lane);
-  std::vector<KernelChoice> lone_rows;
+  const double gather_ns_per_byte =
+      options.receive_memory.empty() ? MeasureGatherNsPerByte(lane) : 0;
+  std::vector<KernelChoice> rows = MakeCudaTable(info.name, options, lane), lone_rows, typed_rows;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(lone_rows),
                [](const KernelChoice& row) { return row.payloads_max == 1; });
+  HISTOGRAM_ASSIGN_OR_RETURN(typed_rows, MakeTypedRows(info.name, options, lane));
   const tuning::CostModel::Assumption assumption = {.ns_per_byte = kAssumedNsPerByte,
                                                     .ns_per_payload = kAssumedNsPerBatch};
-  costs.lone_costs = std::make_unique<tuning::CostModel>(lone_rows, assumption);
-  HISTOGRAM_ASSIGN_OR_RETURN(costs.typed_rows,
-                             MakeTypedRows(info.name, options, *shared->slots.front().lane));
-  costs.typed_lone_costs = std::make_unique<tuning::CostModel>(costs.typed_rows, assumption);
+  Costs costs = {.lone_costs = {lone_rows, assumption},
+                 .typed_lone_costs = {typed_rows, assumption},
+                 .typed_rows = typed_rows,
+                 .gather_ns_per_byte = gather_ns_per_byte};
   shared->selector =
       std::make_unique<tuning::Selector>(KernelNames(), std::move(rows), options.force_kernel);
   shared->fate = fate;

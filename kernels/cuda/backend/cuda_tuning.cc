@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/kernel.h"
@@ -41,12 +40,28 @@ constexpr uint32_t kQuietRuns = 48;
 // PCIe decides larger batches: what is left to tell kernels apart is smaller than its noise.
 constexpr double kNoisyMargin = 0.06;
 
-// The time of a batch without its gathering. All kernels gather alike, and of a large batch
-// gathering takes most of the time: its noise would decide between them.
-absl::StatusOr<uint64_t> MeasureBatchNs(Lane& lane, Batch& batch,
-                                        absl::FunctionRef<absl::Status()> begin) {
+// The time of a batch of this shape without its gathering. All kernels gather alike, and of a large
+// batch gathering takes most of the time: its noise would decide between them. The batch is of the
+// first bytes of `sample`, all payloads under the plan.
+absl::StatusOr<uint64_t> MeasureNs(Lane& lane, absl::Span<const uint8_t> sample, const Plan& plan,
+                                   const Workload& workload,
+                                   absl::FunctionRef<absl::Status(const Batch&)> begin_batch) {
+  const uint64_t slots = plan.counter_count();
+  std::vector<Fragment> fragments;
+  for (uint32_t i = 0; i < workload.payload_count; ++i) {
+    fragments.emplace_back(sample.data() + i * workload.payload_bytes, workload.payload_bytes);
+  }
+  std::vector<uint64_t> counts(workload.payload_count * slots);
+  Batch batch;
+  batch.bytes = workload.batch_bytes;
+  for (uint32_t i = 0; i < workload.payload_count; ++i) {
+    batch.items.push_back({.fragments = absl::MakeConstSpan(&fragments[i], 1),
+                           .bytes = workload.payload_bytes,
+                           .plan = plan,
+                           .counts = absl::MakeSpan(counts).subspan(i * slots, slots)});
+  }
   const uint64_t start = NowNs();
-  if (const absl::Status begun = begin(); !begun.ok()) {
+  if (const absl::Status begun = begin_batch(batch); !begun.ok()) {
     if (const absl::Status drained = lane.Drain(); !drained.ok()) return drained;
     return begun;
   }
@@ -54,24 +69,6 @@ absl::StatusOr<uint64_t> MeasureBatchNs(Lane& lane, Batch& batch,
   lane.Finish(batch);
   const uint64_t took_ns = NowNs() - start;
   return std::max<uint64_t>(1, took_ns - std::min(took_ns, batch.report.gather_ns));
-}
-
-// The same of a batch of this shape, of the first bytes of `sample`.
-absl::StatusOr<uint64_t> MeasureShapeNs(Lane& lane, absl::Span<const uint8_t> sample,
-                                        const CudaKernel& kernel, const Workload& workload) {
-  std::vector<Fragment> fragments;
-  for (uint32_t i = 0; i < workload.payload_count; ++i) {
-    fragments.emplace_back(sample.data() + i * workload.payload_bytes, workload.payload_bytes);
-  }
-  std::vector<ValueCounts> counts(workload.payload_count);
-  Batch batch;
-  batch.bytes = workload.batch_bytes;
-  for (uint32_t i = 0; i < workload.payload_count; ++i) {
-    batch.items.push_back({.fragments = absl::MakeConstSpan(&fragments[i], 1),
-                           .bytes = workload.payload_bytes,
-                           .counts = absl::MakeSpan(counts[i])});
-  }
-  return MeasureBatchNs(lane, batch, [&] { return lane.Begin(batch, kernel); });
 }
 
 // The rows that hold where nothing is measured.
@@ -147,7 +144,9 @@ std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const Backen
       backend, KernelNames(), cells,
       [deadline_ns] { return deadline_ns - std::min(deadline_ns, NowNs()); },
       [&](size_t candidate, const Workload& workload) {
-        return MeasureShapeNs(lane, sample, *Kernels()[candidate], workload);
+        return MeasureNs(lane, sample, Plan(), workload, [&](const Batch& batch) {
+          return lane.Begin(batch, *Kernels()[candidate]);
+        });
       });
   // For what no cell was measured: behind the measured rows, since theirs have the same limits.
   for (KernelChoice& row : DefaultRows(backend, options)) rows.push_back(std::move(row));
@@ -173,24 +172,19 @@ absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backe
   for (size_t i = 0; i < samples.size(); ++i) {
     samples[i] = static_cast<float>(i * 7919 % kTypedBinsMeasured);
   }
-  std::vector<uint64_t> counts(plan.counter_count());
+  const Fragment sample(reinterpret_cast<const uint8_t*>(samples.data()),
+                        samples.size() * sizeof(float));
   std::vector<KernelChoice> rows;
   for (const uint64_t wanted : kMeasuredBytes) {
     const uint64_t bytes =
         std::min(wanted, options.cuda_lane_bytes / sizeof(float) * sizeof(float));
     if (!rows.empty() && bytes <= rows.back().payload_bytes_max) break;
-    const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), bytes);
-    Batch batch;
-    batch.bytes = bytes;
-    batch.items.push_back({.fragments = absl::MakeConstSpan(&fragment, 1),
-                           .bytes = bytes,
-                           .plan = plan,
-                           .counts = absl::MakeSpan(counts)});
     row.payload_bytes_max = bytes;
     row.cost_ns = UINT64_MAX;
     for (int run = 0; run < kRuns; ++run) {
       const absl::StatusOr<uint64_t> ns =
-          MeasureBatchNs(lane, batch, [&] { return lane.BeginTyped(batch); });
+          MeasureNs(lane, sample, plan, {.payload_bytes = bytes, .batch_bytes = bytes},
+                    [&](const Batch& batch) { return lane.BeginTyped(batch); });
       if (!ns.ok()) return ns.status();
       row.cost_ns = std::min(row.cost_ns, *ns);
     }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/kernel.h"
 

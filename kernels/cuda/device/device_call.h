@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
@@ -65,6 +66,12 @@ inline Result<EvenEdges> EdgesOf(const DeviceRange& range, uint32_t bins) {
                           " in " + std::to_string(bins) +
                           " bins; edges must be finite and increase by 4 units in the last place",
                .field = "range"};
+}
+
+// Copies counts to the host. Waits for the stream.
+inline absl::Status ReadBack(const void* from, void* to, uint64_t bytes, CUstream_st* stream) {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
+  return ToStatus(cudaStreamSynchronize(stream), "reading the counts");
 }
 
 // The histogram of a row of counts. `outside`: the samples below, above and NaN.

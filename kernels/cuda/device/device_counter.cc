@@ -174,10 +174,7 @@ std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUs
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
   HISTOGRAM_RETURN_ERROR_OF(
-      cuda::ToStatus(cudaMemcpyAsync(impl_->read.host(), impl_->counts.get(), impl_->bytes(),
-                                     cudaMemcpyDeviceToHost, stream),
-                     "reading the counts"));
-  HISTOGRAM_RETURN_ERROR_OF(cuda::ToStatus(cudaStreamSynchronize(stream), "reading the counts"));
+      cuda::ReadBack(impl_->counts.get(), impl_->read.host(), impl_->bytes(), stream));
   return impl_->ToHistogram();
 }
 

@@ -11,7 +11,7 @@
 #include "kernels/cuda/device/device_call.h"
 #include "kernels/cuda/kernels/digits.h"
 #include "kernels/float_mode.h"
-#include "kernels/quantile.h"
+#include "kernels/order_statistics.h"
 #include "kernels/sample.h"
 
 namespace histogram {

@@ -46,12 +46,6 @@ std::optional<Error> CheckCut(const DeviceRowCut& cut) {
   return std::nullopt;
 }
 
-// Waits for the stream.
-absl::Status ReadBack(const void* from, void* to, uint64_t bytes, CUstream_st* stream) {
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
-  return cuda::ToStatus(cudaStreamSynchronize(stream), "reading the rows");
-}
-
 }  // namespace
 
 struct DeviceRows::Impl {
@@ -232,8 +226,8 @@ std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow&
   Impl& impl = *impl_;
   if (impl.rows == 0) return std::nullopt;
   std::vector<uint32_t> outside(impl.rows * internal::kOutsideSlots);
-  HISTOGRAM_RETURN_ERROR_OF(
-      ReadBack(impl.outside.get(), outside.data(), outside.size() * sizeof(uint32_t), stream));
+  HISTOGRAM_RETURN_ERROR_OF(cuda::ReadBack(impl.outside.get(), outside.data(),
+                                           outside.size() * sizeof(uint32_t), stream));
   const uint64_t row_bytes = impl.bins * sizeof(uint32_t);
   const uint64_t at_once = std::clamp<uint64_t>(kReadBytes / row_bytes, 1, impl.rows);
   if (impl.read.bytes() < at_once * row_bytes) {
@@ -243,8 +237,8 @@ std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow&
   }
   for (uint64_t done = 0; done < impl.rows; done += at_once) {
     const uint64_t some = std::min(at_once, impl.rows - done);
-    HISTOGRAM_RETURN_ERROR_OF(
-        ReadBack(impl.counts.get(done * row_bytes), impl.read.host(), some * row_bytes, stream));
+    HISTOGRAM_RETURN_ERROR_OF(cuda::ReadBack(impl.counts.get(done * row_bytes), impl.read.host(),
+                                             some * row_bytes, stream));
     const uint64_t parts = std::clamp<uint64_t>(some * row_bytes / kThreadBytes, 1, threads);
     internal::InParallel(parts, [&](size_t part) {
       for (uint64_t r = some * part / parts; r < some * (part + 1) / parts; ++r) {
@@ -259,7 +253,7 @@ std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow&
 Result<std::vector<DeviceRange>> DeviceRows::ReadRanges(CUstream_st* stream) {
   std::vector<cuda::RowEnds> ends(impl_->rows);
   HISTOGRAM_RETURN_ERROR_OF(
-      ReadBack(impl_->ends.get(), ends.data(), ends.size() * sizeof(ends[0]), stream));
+      cuda::ReadBack(impl_->ends.get(), ends.data(), ends.size() * sizeof(ends[0]), stream));
   const auto edges = std::visit(
       [](const auto& bins) { return static_cast<DeviceRange::Edges>(bins.even.arithmetic); },
       impl_->plan.bins);
@@ -272,7 +266,7 @@ Result<std::vector<DeviceRange>> DeviceRows::ReadRanges(CUstream_st* stream) {
 Result<std::vector<float>> DeviceRows::ReadEntropy(CUstream_st* stream) {
   std::vector<float> values(impl_->rows);
   HISTOGRAM_RETURN_ERROR_OF(
-      ReadBack(impl_->entropy.get(), values.data(), values.size() * sizeof(float), stream));
+      cuda::ReadBack(impl_->entropy.get(), values.data(), values.size() * sizeof(float), stream));
   return values;
 }
 

@@ -96,7 +96,7 @@ class Binning {
   int32_t bin_of(uint8_t value) const { return bin_of_[value]; }
   const std::array<int32_t, kByteValues>& table() const { return bin_of_; }
   // Whether bins are intervals between edges (Even, Edges).
-  bool has_edges() const { return kind_ == Kind::kEven || kind_ == Kind::kEdges; }
+  bool has_edges() const { return has_edges_; }
   // The lower edge of bin i; for i == bin_count() the upper edge of the last bin.
   // REQUIRES: has_edges(), i <= bin_count().
   double edge(uint32_t i) const;
@@ -110,16 +110,15 @@ class Binning {
   const internal::EdgeRule& edge_rule() const { return rule_; }
 
  private:
-  static Result<Binning> MakeEven(uint32_t bin_count, double from, double to);
+  static Result<Binning> MakeEven(EvenTypes types, uint32_t bin_count, double from, double to);
   static Result<Binning> MakeListed(std::span<const double> edges);
-  enum class Kind : uint8_t { kEven, kEdges, kAlphabet, kByteTable };
   Binning() = default;
   void FillEvenTable();
 
-  Kind kind_ = Kind::kEven;
+  bool has_edges_ = true;
   bool is_identity_ = false;
   internal::EdgeRule rule_;                           // without edges only the number of bins
-  std::shared_ptr<const std::vector<double>> edges_;  // kEdges
+  std::shared_ptr<const std::vector<double>> edges_;  // that are listed
   std::array<int32_t, kByteValues> bin_of_{};
 };
 

@@ -73,6 +73,7 @@ class Plan {
 
  private:
   explicit Plan(std::shared_ptr<const internal::PlanData> data) : data_(std::move(data)) {}
+  static Result<Plan> Compile(const Binning& binning, SampleType type, bool tables);
   static const internal::PlanData& OfEachByte();
   std::shared_ptr<const internal::PlanData> data_;  // null: OfEachByte
 };

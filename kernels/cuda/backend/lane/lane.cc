@@ -5,7 +5,6 @@
 #include <chrono>
 #include <thread>
 
-#include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/fetch.h"
 #include "kernels/cuda/kernels/kernel.h"

@@ -21,6 +21,9 @@
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_
 #define HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_
 
+#include <sys/prctl.h>
+
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,7 +33,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
-#include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/lane_plan.h"
 #include "kernels/cuda/base/fault_plan.h"
 #include "kernels/cuda/base/resources.h"
@@ -40,6 +42,33 @@
 #include "kernels/cuda/plan/typed_plan.h"
 
 namespace histogram::cuda {
+
+// Counters of a batch of typed samples: those of all its payloads. They take 4 MiB a lane, on host
+// and device; payloads with more go to the CPU. Not measured apart.
+inline constexpr uint32_t kLaneCounters = uint32_t{1} << 19;
+
+// Offsets in a lane's control buffer, a cache line each: the completion flag, what lets a kernel go
+// that fault injection made hang, and the extent of samples.
+inline constexpr uint64_t kFlagAt = 0;
+inline constexpr uint64_t kReleaseAt = 128;
+inline constexpr uint64_t kExtentAt = 256;
+inline constexpr uint64_t kControlBytes = 384;
+
+// A portion's bytes begin here, behind its header and descriptors.
+inline constexpr uint64_t PayloadsBegin(uint64_t portion_begin, uint64_t pieces) {
+  return AlignUp(portion_begin + sizeof(BatchHeader) + pieces * sizeof(PayloadDescriptor), 128);
+}
+
+// By default Linux lets a sleep last 50 us longer than asked, to wake several threads at once. From
+// this call on its thread, and threads that it starts, are spared that. A thread that waits for a
+// Lane should call it.
+inline void SleepPrecisely() { prctl(PR_SET_TIMERSLACK, 1UL); }
+
+inline uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
 
 struct LaneOptions {
   DeviceTraits device;
@@ -160,7 +189,6 @@ class Lane {
   bool CanFetch(const Batch& batch) const;
   absl::Status FetchPortion(const Batch& batch);
   uint64_t Gather(const Batch& batch, const Portion& portion);
-  void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
   absl::Status BeginMapped(const Batch& batch);
   absl::Status BeginCopied(const Batch& batch);
   absl::Status CopyPortion(const Batch& batch, size_t index);
@@ -197,9 +225,6 @@ class Lane {
   std::vector<Piece> pieces_;             // the row of each is its index
   std::vector<uint32_t> portion_pieces_;  // the first piece of each portion
   std::vector<Portion> portions_;
-  size_t fragment_ = 0;  // gather position: where in the current item's fragments
-  uint64_t fragment_offset_ = 0;
-  uint32_t fragment_item_ = 0;
   uint64_t gather_ns_ = 0, start_ns_ = 0, launched_ns_ = 0, finished_ns_ = 0;
 
   // Of typed samples.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/fetch.h"
@@ -93,29 +92,6 @@ Lane::Portion Lane::WritePortion(uint32_t first_piece, uint32_t piece_count, uin
   return portion;
 }
 
-// Copies a piece's bytes, going on in the item's fragments where the piece before it ended.
-void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
-  const absl::Span<const Fragment> fragments = batch.items[piece.item].fragments;
-  if (piece.item != fragment_item_ || piece.item_offset == 0) {
-    fragment_item_ = piece.item;
-    fragment_ = 0;
-    fragment_offset_ = 0;
-  }
-  for (uint64_t left = piece.bytes; left > 0;) {
-    const Fragment& fragment = fragments[fragment_];
-    const uint64_t length = std::min<uint64_t>(left, fragment.size() - fragment_offset_);
-    const uint8_t* const from = fragment.data() + fragment_offset_;
-    if (from != to) StreamingCopy(to, from, length);
-    to += length;
-    left -= length;
-    fragment_offset_ += length;
-    if (fragment_offset_ == fragment.size()) {
-      ++fragment_;
-      fragment_offset_ = 0;
-    }
-  }
-}
-
 bool Lane::InReceiveMemory(const Fragment& fragment) const {
   const absl::Span<const uint8_t> memory = options_.receive_memory;
   return fragment.data() >= memory.begin() && fragment.data() + fragment.size() <= memory.end();
@@ -185,7 +161,9 @@ uint64_t Lane::Gather(const Batch& batch, const Portion& portion) {
   const auto* const descriptors =
       input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
   for (uint32_t i = 0; i < portion.piece_count; ++i) {
-    CopyPiece(batch, pieces_[portion.first_piece + i], input_.host(descriptors[i].offset));
+    const Piece& piece = pieces_[portion.first_piece + i];
+    StreamingCopy(input_.host(descriptors[i].offset), batch.items[piece.item].fragments,
+                  piece.item_offset, piece.bytes);
   }
   StreamingFence();
   return NowNs() - start;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/cuda/backend/lane/lane.h"
-#include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/plan/typed_plan.h"
@@ -41,23 +40,10 @@ uint64_t Lane::RowsMax(uint32_t bins) const {
 
 absl::Status Lane::Load(std::span<const Fragment> payload, uint64_t at, uint64_t bytes) {
   part_bytes_ = bytes;
-  size_t fragment = 0;
-  while (fragment < payload.size() && at >= payload[fragment].size()) {
-    at -= payload[fragment++].size();
-  }
   for (uint64_t done = 0; done < bytes; done += kSliceBytes) {
     const uint64_t slice = std::min(kSliceBytes, bytes - done);
     const uint64_t to = PartAt() + done, start = NowNs();
-    for (uint64_t filled = 0; filled < slice;) {
-      const Fragment& from = payload[fragment];
-      const uint64_t some = std::min<uint64_t>(slice - filled, from.size() - at);
-      StreamingCopy(input_.host(to + filled), from.data() + at, some);
-      filled += some;
-      at += some;
-      if (at < from.size()) continue;
-      ++fragment;
-      at = 0;
-    }
+    StreamingCopy(input_.host(to), payload, at + done, slice);
     StreamingFence();
     gather_ns_ += NowNs() - start;
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(to), input_.host(to), slice,

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/backend/lane/lane_layout.h"
-
 namespace histogram::cuda {
 namespace {
 

@@ -21,6 +21,10 @@ inline constexpr uint64_t kPortionBytesMax = uint64_t{32} << 20;
 // Every piece starts at a multiple of this.
 inline constexpr uint64_t kPieceAlignment = 128;
 
+inline constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
 // A payload, or a part of one that is larger than its portion.
 struct Piece {
   uint32_t item;  // of the batch

@@ -108,8 +108,7 @@ class Runner {
     const uint32_t channels = phase.cut->channels;
     const Stretches stretches(*phase.cut, bytes_ / SampleBytes(phase.type));
     for (uint64_t row = 0; row < stretches.count() * channels; ++row) {
-      const std::span<const std::byte> samples =
-          RowOf(stretches, row / channels, static_cast<uint32_t>(row % channels));
+      const std::span<const std::byte> samples = RowOf(stretches, row);
       const Fragment fragment = FragmentOf(samples);
       Runner its({&fragment, 1}, lane_, wait_);
       std::optional<histogram::Extent> extent;
@@ -149,7 +148,7 @@ class Runner {
     for (uint64_t r = 0; r < n * channels; ++r) {
       std::copy_n(lane_.row(r), bins_, counters_.begin());
       std::copy_n(lane_.outside(r), counters_.size() - bins_, counters_.begin() + bins_);
-      Deliver(stretches, s + r / channels, static_cast<uint32_t>(r % channels), counters_);
+      Deliver(stretches, s * channels + r, counters_);
     }
     return absl::OkStatus();
   }
@@ -181,26 +180,25 @@ class Runner {
         }
       }
       for (uint32_t r = 0; r < rows.channels; ++r) {
-        Deliver(stretches, s, c + r, std::span(sums).subspan(r * slots, slots));
+        Deliver(stretches, s * channels + c + r, std::span(sums).subspan(r * slots, slots));
       }
     }
     return absl::OkStatus();
   }
 
-  void Deliver(const Stretches& stretches, uint64_t s, uint32_t channel,
-               std::span<const uint64_t> counters) {
-    phases_->Counted(s * rows_->cut->channels + channel, counters, RowOf(stretches, s, channel));
+  void Deliver(const Stretches& stretches, uint64_t row, std::span<const uint64_t> counters) {
+    phases_->Counted(row, counters, RowOf(stretches, row));
   }
 
   // The samples of a row, valid until the next is asked for; any, where the phase reads none.
-  std::span<const std::byte> RowOf(const Stretches& stretches, uint64_t s, uint32_t channel) {
+  std::span<const std::byte> RowOf(const Stretches& stretches, uint64_t row) {
     const uint32_t channels = rows_->cut->channels;
-    const uint64_t sample_bytes = pixel_bytes_ / channels;
+    const uint64_t sample_bytes = pixel_bytes_ / channels, s = row / channels;
     const uint64_t bytes = (stretches.end(s) - stretches.begin(s)) * sample_bytes;
     std::span<const std::byte> samples = Samples().subspan(stretches.begin(s) * pixel_bytes_);
     if (channels > 1 && rows_->reads_samples) {
       channel_.resize(bytes);
-      internal::TakeChannel(samples.data() + channel * sample_bytes, channels, sample_bytes,
+      internal::TakeChannel(samples.data() + row % channels * sample_bytes, channels, sample_bytes,
                             channel_);
       samples = channel_;
     }

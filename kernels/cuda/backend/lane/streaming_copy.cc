@@ -1,5 +1,6 @@
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 
+#include <algorithm>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -49,5 +50,18 @@ void StreamingCopy(uint8_t* to, const uint8_t* from, size_t bytes) { std::memcpy
 void StreamingFence() {}
 
 #endif
+
+void StreamingCopy(uint8_t* to, std::span<const Fragment> fragments, uint64_t at, uint64_t bytes) {
+  for (const Fragment& fragment : fragments) {
+    const uint64_t skipped = std::min<uint64_t>(at, fragment.size());
+    const uint64_t some = std::min<uint64_t>(bytes, fragment.size() - skipped);
+    const uint8_t* const from = fragment.data() + skipped;
+    if (some > 0 && from != to) StreamingCopy(to, from, some);
+    at -= skipped;
+    to += some;
+    bytes -= some;
+    if (bytes == 0) return;
+  }
+}
 
 }  // namespace histogram::cuda

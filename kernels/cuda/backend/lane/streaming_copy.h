@@ -11,12 +11,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "kernels/workload.h"
 
 namespace histogram::cuda {
 
 // As std::memcpy, of any alignment and length; where the processor lacks AVX2 it is that. The copy
 // is visible to the device, and to other threads, only after a StreamingFence by the same thread.
 void StreamingCopy(uint8_t* to, const uint8_t* from, size_t bytes);
+
+// The same of bytes [at, at + bytes) of what the fragments hold together. Those that lie at their
+// place already stay.
+void StreamingCopy(uint8_t* to, std::span<const Fragment> fragments, uint64_t at, uint64_t bytes);
 
 void StreamingFence();
 
