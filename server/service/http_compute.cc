@@ -11,6 +11,7 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
+#include "server/http/connection.h"
 #include "server/request/admit.h"
 #include "server/request/encode.h"
 #include "server/request/total.h"
@@ -36,7 +37,7 @@ struct Message {
 // while the next is received. All but Done runs on the port's thread.
 class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCompute> {
  public:
-  HttpCompute(Caller caller_info, HttpForm form, std::shared_ptr<HttpExchange> exchange)
+  HttpCompute(Caller caller_info, HttpForm form, std::shared_ptr<HttpConnection> exchange)
       : service_(caller_info.service),
         caller_info_(std::move(caller_info)),
         form_(form),
@@ -207,7 +208,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
   ServiceContext& service_;
   const Caller caller_info_;
   const HttpForm form_;
-  const std::shared_ptr<HttpExchange> exchange_;
+  const std::shared_ptr<HttpConnection> exchange_;
   const TimeNs started_at_;
   const bool in_parts_;
   bool counting_ = false, waits_ = false;  // a part is counted; the next one waits
@@ -241,7 +242,7 @@ absl::StatusOr<v1::Spec> ReadQuery(const std::string& query) {
                    {.reason = "BAD_PARAMETER", .field = message.substr(0, message.find(':'))});
 }
 
-void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpExchange> exchange) {
+void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpConnection> exchange) {
   std::make_shared<HttpCompute>(std::move(caller), form, std::move(exchange))->Take();
 }
 
