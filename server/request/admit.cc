@@ -74,14 +74,14 @@ absl::Status CheckRows(Method method, const Query& query, uint64_t samples, bool
                    absl::StrCat(visited, " samples in ", rows, " rows of ", counters, " counters"),
                    kRowWorkMax);
   }
-  parsed.reply_bytes += RowColumns::ReplyBytes(query, rows, longest);
+  parsed.reply_bytes += RowReplyBytes(query, rows, longest);
   if (parsed.reply_bytes > reply_bytes_max) {
     return TooMuch("REPLY_TOO_LARGE", absl::StrCat(parsed.reply_bytes, " bytes of reply"),
                    reply_bytes_max);
   }
   // A part of a payload keeps the counters of all channels; a whole one keeps columns.
-  parsed.row_bytes = method == Method::kAccumulate ? rows * counters * sizeof(uint64_t)
-                                                   : RowColumns::Bytes(query, rows);
+  parsed.row_bytes =
+      method == Method::kAccumulate ? rows * counters * sizeof(uint64_t) : RowBytes(query, rows);
   // A row of a channel is copied, and the search for quantiles keeps as much as two copies.
   const uint64_t copies = (cut.channels > 1 ? 1 : 0) + (query.needs_order() ? 2 : 0);
   parsed.row_bytes += copies * longest * SampleBytes(query.sample_type);

@@ -26,7 +26,7 @@ absl::Status CheckSum(const Answer& answer, uint64_t samples) {
 }
 
 // Forgets the answer of before. `rows`: of the new one; null without rows.
-void Begin(const Query& query, const RowColumns* rows, Answer& answer) {
+void Begin(const Query& query, const v1::RowAnswers* rows, Answer& answer) {
   answer.in_place = {};
   answer.rows = rows;
   answer.bins.clear();
@@ -74,7 +74,8 @@ absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const u
   return absl::OkStatus();
 }
 
-void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer) {
+void MakeRowsAnswer(const Query& query, const v1::RowAnswers& rows, uint64_t samples,
+                    Answer& answer) {
   Begin(query, &rows, answer);
   answer.histogram = {};
   answer.histogram.samples = samples;

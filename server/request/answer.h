@@ -20,9 +20,11 @@
 #include "server/batching/job.h"
 #include "server/request/query.h"
 
-namespace histogram::server {
+namespace histogram::v1 {
+class RowAnswers;
+}  // namespace histogram::v1
 
-struct RowColumns;
+namespace histogram::server {
 
 struct Receipt {
   BatchReport batch;
@@ -40,7 +42,7 @@ struct Answer {
   // Sparse answers only: counts[k] is the count of bin bins[k].
   std::vector<uint32_t> bins;
   // With rows: points into the job's phases. Then only `samples` of the histogram is set.
-  const RowColumns* rows = nullptr;
+  const v1::RowAnswers* rows = nullptr;
   Receipt receipt;
 
   absl::Span<const uint64_t> counts() const {
@@ -56,7 +58,8 @@ using StatisticsOf = absl::FunctionRef<Statistics(const Histogram& histogram)>;
 absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
                         uint64_t samples, StatisticsOf statistics_of, Answer& answer);
 // The answer with rows, which outlive it.
-void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer);
+void MakeRowsAnswer(const Query& query, const v1::RowAnswers& rows, uint64_t samples,
+                    Answer& answer);
 
 // The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.
 struct StatisticField {

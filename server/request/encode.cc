@@ -1,13 +1,11 @@
 #include "server/request/encode.h"
 
-#include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
-#include "server/request/row_columns.h"
 #include "server/request/wire.h"
 
 namespace histogram::server {
@@ -21,25 +19,6 @@ void PutStatistics(const Statistics& s, Out& out) {
     if ((s.*value).has_value()) out.DoubleField(field, *(s.*value));
   }
   out.Fixed64s(v1::Statistics::kQuantilesFieldNumber, absl::MakeConstSpan(s.quantiles));
-}
-
-// Fields are numbered in the order of RowColumns.
-template <typename Out>
-void PutRows(const RowColumns& rows, Out& out) {
-  out.VarintField(1, rows.row_count);
-  out.VarintField(2, rows.bin_count);
-  uint32_t field = v1::RowAnswers::kCountsFieldNumber;
-  for (const auto column : RowColumns::kWhole) {
-    const std::vector<uint64_t>& numbers = rows.*column;
-    const bool sent = field <= v1::RowAnswers::kSamplesFieldNumber ||
-                      std::any_of(numbers.begin(), numbers.end(), [](uint64_t n) { return n > 0; });
-    if (sent) out.Varints(field, absl::MakeConstSpan(numbers));
-    ++field;
-  }
-  field = v1::RowAnswers::kMinimumFieldNumber;
-  for (const auto column : RowColumns::kReal) {
-    out.Fixed64s(field++, absl::MakeConstSpan(rows.*column));
-  }
 }
 
 template <typename Out>
@@ -104,9 +83,7 @@ std::string Metadata(std::string_view key, std::string_view value) {
     : method_(method), answer_(answer), omit_counts_(omit_counts), number_(number), final_(final) {
   histogram_size_ = wire::SizeOf([this](auto& out) { PutHistogram(out); });
   receipt_size_ = wire::SizeOf([this](auto& out) { PutReceipt(answer_.receipt, out); });
-  if (answer.rows != nullptr) {
-    rows_size_ = wire::SizeOf([this](auto& out) { PutRows(*answer_.rows, out); });
-  }
+  if (answer.rows != nullptr) answer.rows->ByteSizeLong();  // caches the sizes of its parts
   response_size_ = wire::SizeOf([this](auto& out) { this->PutComputeResponse(out); });
   size_ = wire::SizeOf([this](auto& out) { this->Put(out); });
 }
@@ -134,13 +111,7 @@ template <typename Out>
 void ReplyEncoder::PutComputeResponse(Out& out) const {
   out.Message(1, histogram_size_, [this](auto& to) { this->PutHistogram(to); });
   out.Message(2, receipt_size_, [this](auto& to) { PutReceipt(answer_.receipt, to); });
-  if (method_ != Method::kAccumulate) PutRowsField(3, out);
-}
-
-template <typename Out>
-void ReplyEncoder::PutRowsField(uint32_t field, Out& out) const {
-  if (answer_.rows == nullptr) return;
-  out.Message(field, rows_size_, [this](auto& to) { PutRows(*answer_.rows, to); });
+  if (answer_.rows != nullptr && method_ != Method::kAccumulate) out.Made(3, *answer_.rows);
 }
 
 template <typename Out>
@@ -154,7 +125,7 @@ void ReplyEncoder::Put(Out& out) const {
   if (method_ == Method::kCompute) return;
   out.VarintField(3, final_ ? 1 : 0);
   out.VarintField(4, number_);
-  PutRowsField(5, out);
+  if (answer_.rows != nullptr) out.Made(5, *answer_.rows);
 }
 
 [[gnu::flatten]] uint8_t* ReplyEncoder::Write(uint8_t* out) const {

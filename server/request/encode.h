@@ -33,8 +33,6 @@ class ReplyEncoder {
   template <typename Out>
   void PutComputeResponse(Out& out) const;
   template <typename Out>
-  void PutRowsField(uint32_t field, Out& out) const;
-  template <typename Out>
   void Put(Out& out) const;
 
   const Method method_;
@@ -42,7 +40,7 @@ class ReplyEncoder {
   const bool omit_counts_;
   const uint64_t number_;
   const bool final_;
-  size_t histogram_size_ = 0, receipt_size_ = 0, rows_size_ = 0;
+  size_t histogram_size_ = 0, receipt_size_ = 0;
   size_t response_size_ = 0;  // of the ComputeResponse in a ComputeManyResponse
   size_t size_ = 0;
 };

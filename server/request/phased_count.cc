@@ -1,8 +1,8 @@
 #include "server/request/phased_count.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -53,6 +53,29 @@ absl::StatusOr<Binning> BinsOverExtent(const Query& query, const std::optional<E
   return BinsOver(query, std::max(lower - half, -most), std::min(upper + half, most));
 }
 
+// Whether `one` has the answers of this row of `all`.
+bool IsRow(const v1::RowAnswers& one, const v1::RowAnswers& all, uint64_t row) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& reflection = *one.GetReflection();
+  // NaN equals itself.
+  const auto bits = [&](const v1::RowAnswers& rows, const FieldDescriptor* column, int i) {
+    if (i >= reflection.FieldSize(rows, column)) return uint64_t{0};  // as of a column left out
+    return column->cpp_type() == FieldDescriptor::CPPTYPE_UINT64
+               ? reflection.GetRepeatedUInt64(rows, column, i)
+               : std::bit_cast<uint64_t>(reflection.GetRepeatedDouble(rows, column, i));
+  };
+  for (int f = 0; f < one.GetDescriptor()->field_count(); ++f) {
+    const FieldDescriptor* const column = one.GetDescriptor()->field(f);
+    if (!column->is_repeated()) continue;
+    const int width = std::max(1, reflection.FieldSize(one, column));
+    for (int i = 0; i < width; ++i) {
+      const int in_all = static_cast<int>(row) * width + i;
+      if (bits(one, column, i) != bits(all, column, in_all)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Phase> PhasedCount::Next(std::span<const Fragment> payload) {
@@ -77,7 +100,7 @@ std::optional<Phase> PhasedCount::Next(std::span<const Fragment> payload) {
 Phase PhasedCount::Count() {
   step_ = Step::kCount;
   if (query_->range_of_row) {
-    rows_.bin_count = query_->binning.bin_count();
+    rows_.set_bin_count(query_->binning.bin_count());
     return RowsPhase{.type = query_->sample_type, .cut = &*query_->rows, .plan = std::nullopt};
   }
   plan_ = query_->plan->Now();
@@ -85,7 +108,7 @@ Phase PhasedCount::Count() {
     counters_.resize(plan_->counter_count());
     return CountPhase{*plan_, counters_};
   }
-  rows_.bin_count = plan_->bin_count();
+  rows_.set_bin_count(plan_->bin_count());
   if (adds_up_) channels_.assign(query_->rows->channels, Tally(*plan_, query_->statistics));
   return RowsPhase{.type = query_->sample_type,
                    .cut = &*query_->rows,
@@ -128,8 +151,8 @@ void PhasedCount::Counted(uint64_t row, std::span<const uint64_t> counters,
     channels_[row].Absorb(counters, count);
     channels_[row].See(samples);
   } else if (status_.ok()) {
-    status_ = rows_.Append(*query_, *plan_, counters, count,
-                           StatisticsOfRow(*query_, *plan_, counters, samples));
+    status_ = AppendRow(*query_, *plan_, counters, count,
+                        StatisticsOfRow(*query_, *plan_, counters, samples), rows_);
   }
 }
 
@@ -164,7 +187,8 @@ absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
              [&](uint64_t row, std::span<const std::byte> samples) {
                Plan plan = plan_.value_or(Plan());
                if (query_->range_of_row) {
-                 const auto binning = BinsOver(*query_, rows_.lower[row], rows_.upper[row]);
+                 const auto binning = BinsOver(*query_, rows_.lower(static_cast<int>(row)),
+                                               rows_.upper(static_cast<int>(row)));
                  plan = PlanOfRow(*binning, samples);
                }
                const Fragment fragment = FragmentOf(samples);
@@ -179,20 +203,11 @@ absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
 // Counts may have been left out; statistics tell of them then.
 bool PhasedCount::SameAnswers(const Plan& plan, absl::Span<const uint64_t> counters,
                               std::span<const std::byte> samples, uint64_t row) const {
-  RowColumns one;
-  if (!one.Append(*query_, plan, counters, samples.size() / SampleBytes(query_->sample_type),
-                  StatisticsOfRow(*query_, plan, counters, samples))
-           .ok()) {
-    return false;
-  }
-  const auto same = [&](const auto& column, const auto& all) {
-    const size_t bytes = column.size() * sizeof(column[0]);  // NaN equals itself
-    return bytes == 0 || std::memcmp(column.data(), all.data() + row * column.size(), bytes) == 0;
-  };
-  bool all_same = true;
-  for (const auto column : RowColumns::kWhole) all_same &= same(one.*column, rows_.*column);
-  for (const auto column : RowColumns::kReal) all_same &= same(one.*column, rows_.*column);
-  return all_same;
+  v1::RowAnswers one;
+  return AppendRow(*query_, plan, counters, samples.size() / SampleBytes(query_->sample_type),
+                   StatisticsOfRow(*query_, plan, counters, samples), one)
+             .ok() &&
+         IsRow(one, rows_, row);
 }
 
 }  // namespace histogram::server

@@ -46,7 +46,7 @@ class PhasedCount final : public Phases {
   absl::Status status() const;
   // The query; with range_of_data it has the range of the samples.
   const Query& query() const { return *query_; }
-  const RowColumns& rows() const { return rows_; }  // if the query has rows
+  const v1::RowAnswers& rows() const { return rows_; }  // if the query has rows
   // The plan that counted. REQUIRES: status() is OK; rows have no ranges of their own.
   const Plan& plan() const { return *plan_; }
   const std::vector<uint64_t>& counters() const { return counters_; }  // if it has none
@@ -74,7 +74,7 @@ class PhasedCount final : public Phases {
   absl::Status status_;
   std::optional<Extent> extent_;
   std::optional<Plan> plan_;  // of the phase that counts, or of the row that it counts
-  RowColumns rows_;
+  v1::RowAnswers rows_;
   std::vector<Tally> channels_;
   std::vector<uint64_t> counters_;
 };

@@ -50,11 +50,10 @@ absl::Status Total::Finish(const Query& query, Answer& answer) {
   const uint64_t samples = bytes_ / SampleBytes(query.sample_type);
   answer.receipt = receipt_;
   if (query.rows.has_value()) {
-    columns_ = {};
-    columns_.bin_count = query.binning.bin_count();
-    MakeRowsAnswer(query, columns_, samples, answer);
+    rows_.Clear();
+    MakeRowsAnswer(query, rows_, samples, answer);
     for (const Tally& tally : tallies_) {
-      if (absl::Status s = columns_.Append(query, tally); !s.ok()) return s;
+      if (absl::Status s = AppendRow(query, tally, rows_); !s.ok()) return s;
     }
     return absl::OkStatus();
   }

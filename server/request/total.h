@@ -32,7 +32,7 @@ class Total {
  private:
   uint64_t bytes_ = 0, chunks_ = 0;
   std::vector<Tally> tallies_;  // one, or one a channel; empty before the first chunk
-  RowColumns columns_;          // with rows; of the last Finish
+  v1::RowAnswers rows_;         // of the last Finish
   Receipt receipt_;
 };
 

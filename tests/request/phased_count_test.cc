@@ -87,7 +87,7 @@ TEST(PhasedCountTest, ARowWithoutARangeEndsTheCount) {
   EXPECT_EQ(GetErrorDetail(count.status()).reason, "NOT_FINITE");
   EXPECT_NE(count.status().message().find("sample 2 of row 3"), std::string::npos)
       << count.status();
-  EXPECT_EQ(count.rows().row_count, 3);
+  EXPECT_EQ(count.rows().row_count(), 3);
 }
 
 TEST(PhasedCountTest, APlanThatIsMadeFirstCountsTheSame) {
