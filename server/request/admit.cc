@@ -120,24 +120,6 @@ constexpr PayloadText kPayloadTexts[] = {  // by Method
     {"request.payload", kUseAccumulate},
     {"chunk", "; send it in smaller chunks"}};
 
-absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
-  const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
-  const auto* const phases = static_cast<const PhasedCount*>(job.phases.get());
-  if (phases != nullptr && !phases->status().ok()) return phases->status();
-  if (query.rows.has_value()) {
-    MakeRowsAnswer(phases->query(), phases->rows(), samples, answer);
-    return absl::OkStatus();
-  }
-  const Query& its = phases != nullptr ? phases->query() : query;
-  const Plan& plan = phases != nullptr ? phases->plan() : job.plan;
-  const absl::Span<const uint64_t> counters = phases != nullptr ? phases->counters() : job.counters;
-  const auto statistics_of = [&](const Histogram& histogram) {
-    return StatisticsOfPayload(plan, job.fragments, counters, histogram, its.needs_order(),
-                               its.quantiles);
-  };
-  return MakeAnswer(its, plan, counters, samples, statistics_of, answer);
-}
-
 }  // namespace
 
 absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
@@ -202,33 +184,6 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
   }
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
-}
-
-absl::Status Recount(Verifier& verifier, Observer& observer, const Job& job) {
-  absl::Status status;
-  if (job.phases == nullptr) {
-    status = verifier.Check(job);
-  } else if (verifier.Picks()) {
-    status = static_cast<const PhasedCount&>(*job.phases).Recount(job.fragments);
-  }
-  if (!status.ok()) observer.IntegrityFailure();
-  return status;
-}
-
-absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
-                          const Job& job, Answer& answer, TimeNs& finished_at) {
-  const TimeNs begin = clock.Now();
-  absl::Status status = MakeJobsAnswer(query, job, answer);
-  // Any other is a refusal: the payload does not have the range that it is to give.
-  if (absl::IsInternal(status)) observer.IntegrityFailure();
-  if (status.ok()) status = Recount(verifier, observer, job);
-  if (!status.ok()) return status;
-  answer.receipt.batch = job.report;
-  answer.receipt.queue_ns = job.queue_ns;
-  finished_at = clock.Now();
-  observer.StageFinished(Stage::kFold, job.report.backend,
-                         static_cast<uint64_t>(finished_at - begin));
-  return absl::OkStatus();
 }
 
 }  // namespace histogram::server

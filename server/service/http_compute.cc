@@ -13,8 +13,8 @@
 #include "server/base/thresholds.h"
 #include "server/http/connection.h"
 #include "server/request/admit.h"
+#include "server/request/answer.h"
 #include "server/request/encode.h"
-#include "server/request/total.h"
 #include "server/service/http_port.h"
 
 namespace histogram::server {

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "kernels/error.h"
 #include "kernels/payload.h"
+#include "server/request/answer.h"
 #include "server/request/query.h"
-#include "server/request/total.h"
 
 namespace histogram::server {
 namespace {
