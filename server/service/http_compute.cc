@@ -178,9 +178,11 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     if (in_parts_ && !status.ok()) service_.observer.IntegrityFailure();
     if (!status.ok()) return status;
     answer.receipt.total_ns = static_cast<uint64_t>(service_.clock.Now() - started_at_);
-    const ReplyEncoder encoder(Method::kCompute, answer, query_->omit_counts);
-    std::string message(encoder.size(), '\0');
-    encoder.Write(reinterpret_cast<uint8_t*>(message.data()));
+    std::string message;
+    EncodeReply({Method::kCompute, answer, query_->omit_counts}, [&](size_t size) {
+      message.resize(size);
+      return reinterpret_cast<uint8_t*>(message.data());
+    });
     if (form_ == HttpForm::kConnectProto) return message;
     v1::ComputeResponse response;
     if (!response.ParseFromString(message)) return absl::InternalError("the reply is no message");

@@ -19,7 +19,7 @@ using histogram::Statistics;
 using histogram::server::Answer;
 using histogram::server::Method;
 using histogram::server::Receipt;
-using histogram::server::ReplyEncoder;
+using histogram::server::Reply;
 namespace v1 = histogram::v1;
 
 std::optional<double> TakeOptional(Input& input) {
@@ -126,9 +126,12 @@ void FillReceipt(const Receipt& receipt, v1::Receipt& out) {
 }
 
 template <typename Message>
-void Check(const ReplyEncoder& encoder, const Message& want) {
-  std::vector<uint8_t> bytes(encoder.size());  // exactly: one byte more is an error
-  FUZZ_CHECK(encoder.Write(bytes.data()) == bytes.data() + bytes.size(), "size() is wrong");
+void Check(const Reply& reply, const Message& want) {
+  std::vector<uint8_t> bytes;  // exactly: one byte more is an error
+  EncodeReply(reply, [&](size_t size) {
+    bytes.resize(size);
+    return bytes.data();
+  });
   Message message;
   FUZZ_CHECK(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())), "");
   FUZZ_CHECK(std::string(bytes.begin(), bytes.end()) == want.SerializeAsString(),
