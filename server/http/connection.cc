@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "server/base/thresholds.h"
 
 namespace histogram::server {
 namespace {
@@ -65,7 +66,7 @@ void HttpConnection::ReadHead() {
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
   buffer_.reserve(kHeadBytes);
   parser_.emplace();
-  parser_->header_limit(server_.options_.header_bytes_max);
+  parser_->header_limit(kHeaderBytesMax);
   parser_->body_limit(UINT64_MAX);  // checked here, for a proper answer
   http::async_read_header(
       socket_, buffer_, *parser_,
@@ -75,7 +76,7 @@ void HttpConnection::ReadHead() {
 void HttpConnection::OnHead(const error_code& error) {
   request.arrived_at = Now();
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return Refuse(kHeadersTooLarge, server_.options_.header_bytes_max);
+    return Refuse(kHeadersTooLarge, kHeaderBytesMax);
   }
   if (error == http::error::bad_version) return Refuse(kVersion);
   if (error == http::error::end_of_stream || error == http::error::partial_message) return Close();

@@ -115,7 +115,6 @@ struct HttpServerOptions {
   const char* thread_name = "http-service";  // at most 15 characters
   size_t connections_max = 64;
   bool keep_alive = false;  // a connection may have several requests
-  uint32_t header_bytes_max = 16384;
   // For the headers to arrive, and for a body or a reply besides a second for each
   // `bytes_per_second_min` bytes (0: not) of it.
   uint32_t timeout_ms = 5000;

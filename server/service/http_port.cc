@@ -298,7 +298,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpPort(ServiceContext& servic
     options.connections_max = std::clamp<size_t>(files.rlim_cur / 4, 16, kConnectionsMax);
   }
   options.keep_alive = true;
-  options.header_bytes_max = kHeaderBytesMax;
   options.timeout_ms = kTimeoutMs;
   options.bytes_per_second_min = kBytesPerSecondMin;
   options.memory = service.memory.http;
