@@ -8,7 +8,6 @@
 #include "kernels/payload.h"
 #include "kernels/reference.h"
 #include "server/request/phased_count.h"
-#include "server/request/row_columns.h"
 
 namespace histogram::server {
 
@@ -106,17 +105,16 @@ absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const u
   return absl::OkStatus();
 }
 
-bool Verifier::Picks() {
-  if (fraction_ == 0) return false;
+absl::Status Verifier::Check(const Job& job) {
+  if (fraction_ == 0) return absl::OkStatus();
   // Spreads sequence numbers over all 64-bit numbers (Weyl sequence of the golden ratio), so that
   // every run of 1/fraction payloads holds about one that is picked.
   const uint64_t spread =
       (sequence_.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9E3779B97F4A7C15u;
-  return static_cast<double>(spread) <= fraction_ * 0x1p64;
-}
-
-absl::Status Verifier::Check(const Job& job) {
-  if (!Picks()) return absl::OkStatus();
+  if (static_cast<double>(spread) > fraction_ * 0x1p64) return absl::OkStatus();
+  if (job.phases != nullptr) {
+    return static_cast<const PhasedCount&>(*job.phases).Recount(job.fragments);
+  }
   // Plain loops: they share no code with any kernel that a lane runs.
   const std::vector<uint64_t> recount = ReferenceCounters(job.fragments, job.plan);
   for (size_t i = 0; i < recount.size(); ++i) {
@@ -131,12 +129,7 @@ absl::Status Verifier::Check(const Job& job) {
 }
 
 absl::Status Recount(Verifier& verifier, Observer& observer, const Job& job) {
-  absl::Status status;
-  if (job.phases == nullptr) {
-    status = verifier.Check(job);
-  } else if (verifier.Picks()) {
-    status = static_cast<const PhasedCount&>(*job.phases).Recount(job.fragments);
-  }
+  absl::Status status = verifier.Check(job);
   if (!status.ok()) observer.IntegrityFailure();
   return status;
 }

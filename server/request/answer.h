@@ -77,10 +77,7 @@ class Verifier {
  public:
   // REQUIRES: 0 <= fraction <= 1.
   explicit Verifier(double fraction) : fraction_(fraction) {}
-  // Whether the next payload is to be recounted.
-  bool Picks();
   // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
-  // REQUIRES: job.phases is null.
   absl::Status Check(const Job& job);
 
  private:

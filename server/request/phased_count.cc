@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/payload.h"
+#include "kernels/plan_data.h"
 #include "kernels/reference.h"
 #include "kernels/sample.h"
+#include "server/request/answer.h"
 #include "server/request/codec.h"
 
 namespace histogram::server {
@@ -53,6 +57,21 @@ absl::StatusOr<Binning> BinsOverExtent(const Query& query, const std::optional<E
   return BinsOver(query, std::max(lower - half, -most), std::min(upper + half, most));
 }
 
+// The statistics that the query asks for, of a row that is at hand as a whole.
+Statistics StatisticsOfRow(const Query& query, const Plan& plan,
+                           absl::Span<const uint64_t> counters,
+                           std::span<const std::byte> samples) {
+  if (!query.statistics) return {};
+  Histogram histogram;
+  if (!plan.counts_values()) {
+    internal::FoldCounters(plan, counters, histogram);
+    histogram.counts.assign(counters.begin(), counters.begin() + plan.bin_count());
+  }
+  const Fragment fragment = FragmentOf(samples);
+  return StatisticsOfPayload(plan, {&fragment, 1}, counters, histogram, query.needs_order(),
+                             query.quantiles);
+}
+
 // Whether `one` has the answers of this row of `all`.
 bool IsRow(const v1::RowAnswers& one, const v1::RowAnswers& all, uint64_t row) {
   using google::protobuf::FieldDescriptor;
@@ -77,6 +96,62 @@ bool IsRow(const v1::RowAnswers& one, const v1::RowAnswers& all, uint64_t row) {
 }
 
 }  // namespace
+
+absl::Status AppendRow(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
+                       uint64_t its_samples, const Statistics& statistics, v1::RowAnswers& rows) {
+  const uint64_t row = rows.row_count();
+  const uint64_t counted = std::reduce(counters.begin(), counters.end(), uint64_t{0});
+  if (counted != its_samples) {
+    return MakeError(absl::StatusCode::kInternal,
+                     absl::StrCat("row ", row, ": the counts add up to ", counted,
+                                  " samples, but it has ", its_samples, "; the answer is withheld"),
+                     {.reason = "COUNT_MISMATCH", .limit = its_samples});
+  }
+  rows.set_row_count(row + 1);
+  rows.set_bin_count(plan.bin_count());
+  Histogram histogram;
+  internal::FoldCounters(plan, counters, histogram);
+  if (!query.omit_counts) {
+    const absl::Span<const uint64_t> bins = plan.counts_bins()
+                                                ? counters.first(plan.bin_count())
+                                                : absl::MakeConstSpan(histogram.counts);
+    rows.mutable_counts()->Add(bins.begin(), bins.end());
+  }
+  rows.add_samples(its_samples);
+  const auto add_outside = [row](uint64_t number, google::protobuf::RepeatedField<uint64_t>& to) {
+    if (number == 0 && to.empty()) return;  // a column of zeros is not sent
+    to.Resize(static_cast<int>(row), 0);
+    to.Add(number);
+  };
+  add_outside(histogram.below, *rows.mutable_below());
+  add_outside(histogram.above, *rows.mutable_above());
+  add_outside(histogram.ignored, *rows.mutable_ignored());
+  add_outside(histogram.nan, *rows.mutable_nan());
+  if (query.range_of_row) {
+    rows.add_lower(plan.binning().edge(0));
+    rows.add_upper(plan.binning().edge(plan.bin_count()));
+  }
+  if (!query.statistics) return absl::OkStatus();
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  google::protobuf::RepeatedField<double>* const columns[std::size(kStatisticFields)] = {
+      rows.mutable_minimum(),      rows.mutable_maximum(),
+      rows.mutable_mean(),         rows.mutable_standard_deviation(),
+      rows.mutable_median(),       rows.mutable_mode(),
+      rows.mutable_entropy_bits(), rows.mutable_otsu_threshold()};
+  for (size_t i = 0; i < std::size(kStatisticFields); ++i) {
+    const auto& [answer, value] = kStatisticFields[i];
+    if (query.wants(answer)) columns[i]->Add((statistics.*value).value_or(kNone));
+  }
+  for (size_t i = 0; i < query.quantiles.size(); ++i) {
+    rows.add_quantiles(i < statistics.quantiles.size() ? statistics.quantiles[i] : kNone);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendRow(const Query& query, const Tally& tally, v1::RowAnswers& rows) {
+  return AppendRow(query, tally.plan(), tally.counters(), tally.samples(),
+                   query.statistics ? tally.FinishStatistics(query.quantiles) : Statistics(), rows);
+}
 
 std::optional<Phase> PhasedCount::Next(std::span<const Fragment> payload) {
   switch (step_) {

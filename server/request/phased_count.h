@@ -15,11 +15,19 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "histogram/v1/histogram.pb.h"
 #include "kernels/phases.h"
 #include "server/request/query.h"
-#include "server/request/row_columns.h"
 
 namespace histogram::server {
+
+// Appends a row: the plan's counters of its samples, and its statistics if the query asks for them.
+// A statistic without a value is NaN. INTERNAL (reason COUNT_MISMATCH) if the counters do not add
+// up to `its_samples`.
+absl::Status AppendRow(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
+                       uint64_t its_samples, const Statistics& statistics, v1::RowAnswers& rows);
+// The same of a row that was counted in parts.
+absl::Status AppendRow(const Query& query, const Tally& tally, v1::RowAnswers& rows);
 
 // A backend's thread executes it. Then the request's call reads the outcome.
 class PhasedCount final : public Phases {
