@@ -75,7 +75,7 @@ Statistics StatisticsOfRow(const Query& query, const Plan& plan,
 // Whether `one` has the answers of this row of `all`.
 bool IsRow(const v1::RowAnswers& one, const v1::RowAnswers& all, uint64_t row) {
   using google::protobuf::FieldDescriptor;
-  const google::protobuf::Reflection& reflection = *one.GetReflection();
+  const google::protobuf::Reflection& reflection = *v1::RowAnswers::GetReflection();
   // NaN equals itself.
   const auto bits = [&](const v1::RowAnswers& rows, const FieldDescriptor* column, int i) {
     if (i >= reflection.FieldSize(rows, column)) return uint64_t{0};  // as of a column left out
@@ -83,8 +83,9 @@ bool IsRow(const v1::RowAnswers& one, const v1::RowAnswers& all, uint64_t row) {
                ? reflection.GetRepeatedUInt64(rows, column, i)
                : std::bit_cast<uint64_t>(reflection.GetRepeatedDouble(rows, column, i));
   };
-  for (int f = 0; f < one.GetDescriptor()->field_count(); ++f) {
-    const FieldDescriptor* const column = one.GetDescriptor()->field(f);
+  const google::protobuf::Descriptor& type = *v1::RowAnswers::descriptor();
+  for (int f = 0; f < type.field_count(); ++f) {
+    const FieldDescriptor* const column = type.field(f);
     if (!column->is_repeated()) continue;
     const int width = std::max(1, reflection.FieldSize(one, column));
     for (int i = 0; i < width; ++i) {
