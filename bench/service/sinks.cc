@@ -9,7 +9,7 @@ namespace {
 using server::Answer;
 using server::EncodeMessage;
 using server::Method;
-using server::ReplyEncoder;
+using server::Reply;
 
 // 256 counts and a receipt with numbers of the usual size. Points at the counts.
 Answer PreparedAnswer(const ValueCounts& counts, uint64_t samples) {
@@ -24,18 +24,18 @@ Answer PreparedAnswer(const ValueCounts& counts, uint64_t samples) {
 }  // namespace
 
 grpc::ByteBuffer ComputeReply(const ValueCounts& counts, uint64_t samples) {
-  return EncodeMessage(ReplyEncoder(Method::kCompute, PreparedAnswer(counts, samples), false));
+  return EncodeMessage(Reply{Method::kCompute, PreparedAnswer(counts, samples)});
 }
 
 grpc::ByteBuffer ComputeManyReply(const ValueCounts& counts, uint64_t samples,
                                   uint64_t request_id) {
   const Answer answer = PreparedAnswer(counts, samples);
-  return EncodeMessage(ReplyEncoder(Method::kComputeMany, answer, false, request_id));
+  return EncodeMessage(Reply{Method::kComputeMany, answer, false, request_id});
 }
 
 grpc::ByteBuffer AccumulateReply(const ValueCounts& counts, uint64_t samples, uint64_t chunks) {
   const Answer answer = PreparedAnswer(counts, samples);
-  return EncodeMessage(ReplyEncoder(Method::kAccumulate, answer, false, chunks, true));
+  return EncodeMessage(Reply{Method::kAccumulate, answer, false, chunks, true});
 }
 
 }  // namespace histogram::bench

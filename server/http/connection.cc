@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "server/base/thresholds.h"
 
 namespace histogram::server {
 namespace {
@@ -50,14 +51,14 @@ size_t HttpRequest::Count(absl::string_view name) const {
 
 bool HttpConnection::Take(Holding& for_what, uint64_t bytes) {
   while (!for_what.TryHold(bytes)) {
-    if (bytes > server_.options().memory->limit() || !server_.MakeRoom(*this)) return false;
+    if (bytes > server_.options_.memory->limit() || !server_.MakeRoom(*this)) return false;
   }
   return true;
 }
 
 void HttpConnection::ReadHead() {
   state_ = State::kHead;
-  if (server_.draining() && idle()) return Close();
+  if (server_.draining_ && idle()) return Close();
   deadline_ = Now() + TimeFor(0);
   request = {};
   request.peer = peer_;
@@ -65,7 +66,7 @@ void HttpConnection::ReadHead() {
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
   buffer_.reserve(kHeadBytes);
   parser_.emplace();
-  parser_->header_limit(server_.options().header_bytes_max);
+  parser_->header_limit(kHeaderBytesMax);
   parser_->body_limit(UINT64_MAX);  // checked here, for a proper answer
   http::async_read_header(
       socket_, buffer_, *parser_,
@@ -75,7 +76,7 @@ void HttpConnection::ReadHead() {
 void HttpConnection::OnHead(const error_code& error) {
   request.arrived_at = Now();
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return Refuse(kHeadersTooLarge, server_.options().header_bytes_max);
+    return Refuse(kHeadersTooLarge, kHeaderBytesMax);
   }
   if (error == http::error::bad_version) return Refuse(kVersion);
   if (error == http::error::end_of_stream || error == http::error::partial_message) return Close();
@@ -83,14 +84,14 @@ void HttpConnection::OnHead(const error_code& error) {
   if (error) return Close();
   if (!TakeHead()) return Refuse(kMalformed);
   reads_on_ = true;
-  if (server_.draining()) return Refuse(kDraining);
+  if (server_.draining_) return Refuse(kShutsDown);
   left_.reset();
   if (const auto length = parser_->content_length()) left_ = *length;
   intake_ = {};
-  std::optional<HttpReply> refusal = server_.handler().Check(request, intake_);
+  std::optional<HttpReply> refusal = server_.handler_->Check(request, intake_);
   if (refusal.has_value()) return Send(*std::move(refusal), IsWhole());
   if (left_.value_or(0) > intake_.bytes_max) return Refuse(kBodyTooLarge, intake_.bytes_max);
-  body = std::make_shared<HttpBody>(server_.options().memory);
+  body = std::make_shared<HttpBody>(server_.options_.memory);
   begun_at_ = request.arrived_at;
   received_ = 0;
   state_ = State::kBody;
@@ -215,7 +216,7 @@ void HttpConnection::Deliver() {
   paused_at_ = Now();
   const auto next = std::exchange(next_, nullptr);
   try {
-    next != nullptr ? next() : server_.handler().Answer(Self());
+    next != nullptr ? next() : server_.handler_->Answer(shared_from_this());
   } catch (const std::exception&) {
     if (state_ == State::kAnswering) Refuse(kInternal);
   }
@@ -224,7 +225,7 @@ void HttpConnection::Deliver() {
 void HttpConnection::ReadOn(std::function<void()> next) {
   if (state_ != State::kAnswering || whole) return;
   next_ = std::move(next);
-  body = std::make_shared<HttpBody>(server_.options().memory);
+  body = std::make_shared<HttpBody>(server_.options_.memory);
   begun_at_ += Now() - paused_at_;
   state_ = State::kBody;
   ReadBody();
@@ -239,13 +240,13 @@ void HttpConnection::OnReply(HttpReply reply) {
 }
 
 void HttpConnection::Send(HttpReply reply, bool keep) {
-  keep = keep && server_.options().keep_alive && !server_.draining() && parser_->keep_alive();
+  keep = keep && server_.options_.keep_alive && !server_.draining_ && parser_->keep_alive();
   state_ = State::kReply;
   replied = true;
   body.reset();
   next_ = nullptr;
   timer_.cancel();
-  server_.handler().Finish(request, reply);
+  server_.handler_->Finish(request, reply);
   replied_at_ = Now();
   deadline_ = replied_at_ + TimeFor(reply.body.size());
   held_.LetGo(held_.bytes() - std::min<uint64_t>(held_.bytes(), reply.body.size()));

@@ -1,29 +1,19 @@
-// The one HttpServer, and a client of it. Internal to this folder.
+// A client of an HttpServer.
 #ifndef HISTOGRAM_SERVER_HTTP_CONNECTION_H_
 #define HISTOGRAM_SERVER_HTTP_CONNECTION_H_
 
-#include <atomic>
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "server/http/http_server.h"
-#include "server/http/sockets.h"
 
 namespace histogram::server {
 
@@ -38,79 +28,57 @@ inline constexpr size_t kReadBytes = size_t{64} << 10;
 
 inline constexpr HttpFault kTimedOut = {408, absl::StatusCode::kDeadlineExceeded, "REQUEST_TIMEOUT",
                                         "", "the request came too slowly"};
-inline constexpr HttpFault kDraining = {503, absl::StatusCode::kUnavailable, "DRAINING", "",
-                                        "the server shuts down"};
+inline constexpr HttpFault kShutsDown = {503, absl::StatusCode::kUnavailable, "DRAINING", "",
+                                         "the server shuts down"};
 inline constexpr HttpFault kCut = {499, absl::StatusCode::kCancelled, "", "",
                                    "the connection ended before the body did"};
 inline constexpr HttpFault kNoRoom = {503, absl::StatusCode::kResourceExhausted, "QUEUE_FULL", "",
                                       "bodies and replies take all the memory that they may"};
 
-class HttpConnection;
-
-class HttpPortServer final : public HttpServer {
- public:
-  HttpPortServer(HttpServerOptions options, std::unique_ptr<HttpHandler> handler)
-      : options_(std::move(options)), handler_(std::move(handler)) {
-    if (options_.memory == nullptr) options_.memory = std::make_shared<MemoryClass>(0);
-  }
-  ~HttpPortServer() override;
-
-  absl::Status Begin();
-  const std::string& address() const override { return address_; }
-  void Drain(TimeNs deadline) override;
-  void AwaitDrained() override { drained_.WaitForNotification(); }
-  TimeNs StoodStillNs() override;
-
-  // --- For connections, on the server's thread.
-  const HttpServerOptions& options() const { return options_; }
-  HttpHandler& handler() { return *handler_; }
-  asio::io_context& io() { return io_; }
-  bool draining() const { return draining_; }
-  void Remove(HttpConnection& connection, int fd);
-  // Ends a body that is half received, or a reply that is not read, so that `wants` has room: the
-  // oldest of the client that holds most. False: it has none but `wants`.
-  bool MakeRoom(const HttpConnection& wants);
-
- private:
-  void AwaitClients(size_t listener);
-  // Takes clients in. Returns whether more may wait.
-  bool Accept(size_t listener);
-  // Closes the connection that matters least, of the client that has most. False: all are being
-  // answered.
-  bool CloseOne();
-  // Ends what has taken too long.
-  void Look();
-  void AwaitLook();
-
-  HttpServerOptions options_;
-  const std::unique_ptr<HttpHandler> handler_;
-  std::string address_;
-  SpareDescriptors spare_;
-  asio::io_context io_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  asio::steady_timer timer_{io_};
-  std::vector<tcp::acceptor> listeners_;
-  std::list<std::shared_ptr<HttpConnection>> connections_;  // the oldest first
-  bool draining_ = false;
-  std::atomic<TimeNs> asked_at_{0};  // whether the thread turns; 0: it has answered
-  std::vector<size_t> paused_;       // listeners that wait for a descriptor
-  TimeNs drained_until_ = kNever;
-  absl::Notification drained_;
-  std::thread thread_;
-};
-
 // A client, and its request under way: they come one after another. Headers, body, then the reply
 // goes. At last the client's end is awaited, since to close with bytes unread would take the reply
 // from it. Handlers may keep it when it is closed.
-class HttpConnection final : public HttpExchange {
+class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
  public:
+  // --- For the handler, which the server's thread calls, with what the handler passes on.
+  HttpRequest request;
+  std::shared_ptr<HttpBody> body;  // what came since the last ReadOn
+  bool whole = false;              // no more of the body will come
+  bool replied = false;            // perhaps by the server itself
+
+  // Holds room for the reply until it is written. False where there is none. Called on the server's
+  // thread.
+  bool Hold(uint64_t bytes) { return Take(held_, bytes); }
+  // Receives more of the body, and calls `next` once it is there. Called on the server's thread.
+  void ReadOn(std::function<void()> next);
+  // Calls `run` on the server's thread, unless the client went away before.
+  void Run(std::function<void()> run) {
+    asio::post(server_.io_, [self = shared_from_this(), run = std::move(run)] {
+      if (self->state_ == State::kBody || self->state_ == State::kAnswering) run();
+    });
+  }
+  // The same, later. Called on the server's thread, while nothing is received.
+  void RunAfter(TimeNs time, std::function<void()> run) {
+    timer_.expires_after(std::chrono::nanoseconds(time));
+    timer_.async_wait([self = shared_from_this(), run = std::move(run)](const error_code& error) {
+      if (!error && self->state_ == State::kAnswering) run();
+    });
+  }
+  // Called once, on any thread, perhaps before the whole body is there.
+  void Reply(HttpReply reply) {
+    asio::dispatch(server_.io_, [self = shared_from_this(), reply = std::move(reply)]() mutable {
+      self->OnReply(std::move(reply));
+    });
+  }
+
+  // --- For the server, on its thread.
   enum class State : uint8_t { kHead, kBody, kAnswering, kReply, kEnd, kClosed };
 
-  HttpConnection(HttpPortServer& server, int fd, const SocketAddress& peer)
+  HttpConnection(HttpServer& server, int fd, const SocketAddress& peer)
       : server_(server),
-        work_(server.io().get_executor()),
-        socket_(server.io()),
-        timer_(server.io()),
+        work_(server.io_.get_executor()),
+        socket_(server.io_),
+        timer_(server.io_),
         peer_(NumericAddress(peer)) {
     error_code ignored;
     socket_.assign(peer.get()->sa_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, ignored);
@@ -139,7 +107,7 @@ class HttpConnection final : public HttpExchange {
   // Refuses a request that is being received. An idle connection closes, unless a read that has
   // ended waits to be told.
   void End(const HttpFault& fault) {
-    if (!idle()) return OnReply(server_.handler().Refuse(fault, request));
+    if (!idle()) return OnReply(server_.handler_->Refuse(fault, request));
     error_code ignored;
     socket_.cancel(ignored);
   }
@@ -152,7 +120,7 @@ class HttpConnection final : public HttpExchange {
   void Close() {
     if (state_ == State::kClosed) return;
     // Nobody gets the reply: the handler counts the request.
-    if (state_ == State::kBody && next_ == nullptr) server_.handler().Refuse(kCut, request);
+    if (state_ == State::kBody && next_ == nullptr) server_.handler_->Refuse(kCut, request);
     state_ = State::kClosed;
     LetGo();
     next_ = nullptr;
@@ -162,25 +130,6 @@ class HttpConnection final : public HttpExchange {
     server_.Remove(*this, error ? -1 : fd);
   }
 
-  bool Hold(uint64_t bytes) override { return Take(held_, bytes); }
-  void ReadOn(std::function<void()> next) override;
-  void Run(std::function<void()> run) override {
-    asio::post(server_.io(), [self = Self(), run = std::move(run)] {
-      if (self->state_ == State::kBody || self->state_ == State::kAnswering) run();
-    });
-  }
-  void RunAfter(TimeNs time, std::function<void()> run) override {
-    timer_.expires_after(std::chrono::nanoseconds(time));
-    timer_.async_wait([self = Self(), run = std::move(run)](const error_code& error) {
-      if (!error && self->state_ == State::kAnswering) run();
-    });
-  }
-  void Reply(HttpReply reply) override {
-    asio::dispatch(server_.io(), [self = Self(), reply = std::move(reply)]() mutable {
-      self->OnReply(std::move(reply));
-    });
-  }
-
  private:
   using Parser = http::request_parser<http::buffer_body>;
 
@@ -188,7 +137,7 @@ class HttpConnection final : public HttpExchange {
   // instead.
   template <typename Next>
   auto Then(Next next) {
-    return [self = Self(), next = std::move(next)](const error_code& error, size_t n) {
+    return [self = shared_from_this(), next = std::move(next)](const error_code& error, size_t n) {
       if (self->state_ == State::kClosed) return;
       if (self->instead_.has_value()) {
         return self->Send(*std::exchange(self->instead_, std::nullopt), /*keep=*/false);
@@ -196,12 +145,9 @@ class HttpConnection final : public HttpExchange {
       next(*self, error, n);
     };
   }
-  std::shared_ptr<HttpConnection> Self() {
-    return std::static_pointer_cast<HttpConnection>(shared_from_this());
-  }
   // The time for so many bytes.
   TimeNs TimeFor(uint64_t bytes) const {
-    const HttpServerOptions& options = server_.options();
+    const HttpServerOptions& options = server_.options_;
     const uint64_t rate = options.bytes_per_second_min;
     return options.timeout_ms * (kSecond / 1000) +
            (rate == 0 ? 0 : static_cast<TimeNs>(bytes / rate) * kSecond);
@@ -222,12 +168,12 @@ class HttpConnection final : public HttpExchange {
   void OnReply(HttpReply reply);
   void Refuse(HttpFault fault, uint64_t limit = 0) {
     fault.limit = limit;
-    Send(server_.handler().Refuse(fault, request), /*keep=*/false);
+    Send(server_.handler_->Refuse(fault, request), /*keep=*/false);
   }
   void Send(HttpReply reply, bool keep);
   void AwaitEnd();
 
-  HttpPortServer& server_;
+  HttpServer& server_;
   // The server ends no sooner than this.
   const asio::executor_work_guard<asio::io_context::executor_type> work_;
   tcp::socket socket_;
@@ -236,9 +182,9 @@ class HttpConnection final : public HttpExchange {
   boost::beast::flat_buffer buffer_{kReadBytes};
   std::optional<Parser> parser_;
   std::optional<http::response<http::string_body>> response_;
-  Holding held_{*server_.options().memory};  // for the reply
-  std::function<void()> next_;               // waits for more of the body
-  std::optional<HttpReply> instead_;         // of what the request is to get
+  Holding held_{*server_.options_.memory};  // for the reply
+  std::function<void()> next_;              // waits for more of the body
+  std::optional<HttpReply> instead_;        // of what the request is to get
   HttpIntake intake_;
   std::optional<uint64_t> left_;  // of the body; nothing: it comes in chunks, or there is none
   uint64_t received_ = 0;         // of the body

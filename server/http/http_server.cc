@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/http/connection.h"
-#include "server/http/sockets.h"
 
 namespace histogram::server {
 namespace {
@@ -42,7 +41,7 @@ absl::Status CannotBind(const std::string& flag, const std::string& listen, absl
 
 }  // namespace
 
-absl::Status HttpPortServer::Begin() {
+absl::Status HttpServer::Begin() {
   const std::string &flag = options_.flag, &listen = options_.listen;
   if (!spare_.Refill()) return CannotBind(flag, listen, strerror(errno));
   const absl::StatusOr<Address> address = ParseAddress(listen);
@@ -74,7 +73,7 @@ absl::Status HttpPortServer::Begin() {
   return absl::OkStatus();
 }
 
-HttpPortServer::~HttpPortServer() {
+HttpServer::~HttpServer() {
   if (!thread_.joinable()) return;
   asio::post(io_, [this] {
     listeners_.clear();
@@ -85,7 +84,7 @@ HttpPortServer::~HttpPortServer() {
   thread_.join();
 }
 
-void HttpPortServer::Drain(TimeNs deadline) {
+void HttpServer::Drain(TimeNs deadline) {
   asio::post(io_, [this, deadline] {
     // Clients that the system has let in get an answer, not a reset.
     for (size_t i = 0; i < listeners_.size(); ++i) {
@@ -97,13 +96,13 @@ void HttpPortServer::Drain(TimeNs deadline) {
     drained_until_ = deadline;
     for (auto it = connections_.begin(); it != connections_.end();) {
       const auto connection = *it++;
-      if (connection->idle()) connection->End(kDraining);
+      if (connection->idle()) connection->End(kShutsDown);
     }
     Look();
   });
 }
 
-TimeNs HttpPortServer::StoodStillNs() {
+TimeNs HttpServer::StoodStillNs() {
   const TimeNs now = Clock::Monotonic().Now();
   TimeNs asked_at = 0;
   if (!asked_at_.compare_exchange_strong(asked_at, now)) return now - asked_at;
@@ -111,13 +110,13 @@ TimeNs HttpPortServer::StoodStillNs() {
   return 0;
 }
 
-void HttpPortServer::AwaitClients(size_t listener) {
+void HttpServer::AwaitClients(size_t listener) {
   listeners_[listener].async_wait(tcp::acceptor::wait_read, [this, listener](error_code error) {
     if (!error && listener < listeners_.size()) Accept(listener);
   });
 }
 
-bool HttpPortServer::Accept(size_t listener) {
+bool HttpServer::Accept(size_t listener) {
   bool more = true;
   for (int i = 0; more && i < kAcceptedAtOnce; ++i) {
     static_cast<void>(spare_.Refill());
@@ -143,7 +142,7 @@ bool HttpPortServer::Accept(size_t listener) {
   return more;
 }
 
-bool HttpPortServer::CloseOne() {
+bool HttpServer::CloseOne() {
   using State = HttpConnection::State;
   const std::string most = HostWithMost(
       connections_, [](const HttpConnection& each) { return each.state() != State::kAnswering; });
@@ -157,7 +156,7 @@ bool HttpPortServer::CloseOne() {
   return false;
 }
 
-bool HttpPortServer::MakeRoom(const HttpConnection& wants) {
+bool HttpServer::MakeRoom(const HttpConnection& wants) {
   using State = HttpConnection::State;
   const std::string most =
       HostWithMost(connections_, [](const HttpConnection& each) { return each.held_bytes(); });
@@ -175,24 +174,24 @@ bool HttpPortServer::MakeRoom(const HttpConnection& wants) {
   return false;
 }
 
-void HttpPortServer::Remove(HttpConnection& connection, int fd) {
+void HttpServer::Remove(HttpConnection& connection, int fd) {
   if (fd >= 0) spare_.Close(fd);
   connections_.remove_if([&](const auto& each) { return each.get() == &connection; });
 }
 
-void HttpPortServer::AwaitLook() {
+void HttpServer::AwaitLook() {
   timer_.expires_after(std::chrono::nanoseconds(kLookInterval));
   timer_.async_wait([this](error_code error) {
     if (!error) Look();
   });
 }
 
-void HttpPortServer::Look() {
+void HttpServer::Look() {
   const TimeNs now = Clock::Monotonic().Now();
   for (auto it = connections_.begin(); it != connections_.end();) {
     const auto connection = *it++;
     if (connection->receives() && draining_ && now > drained_until_) {
-      connection->End(kDraining);
+      connection->End(kShutsDown);
     } else if (now > connection->deadline()) {
       connection->receives() ? connection->End(kTimedOut) : connection->Close();
     }
@@ -212,7 +211,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     HttpServerOptions options, std::unique_ptr<HttpHandler> handler) {
   const std::string flag = options.flag, listen = options.listen;
   try {
-    auto server = std::make_unique<HttpPortServer>(std::move(options), std::move(handler));
+    std::unique_ptr<HttpServer> server(new HttpServer(std::move(options), std::move(handler)));
     if (absl::Status status = server->Begin(); !status.ok()) return status;
     return server;
   } catch (const boost::system::system_error& error) {  // such as: no descriptors

@@ -8,20 +8,28 @@
 #ifndef HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 #define HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "server/base/clock.h"
 #include "server/base/memory.h"
+#include "server/http/sockets.h"
 
 namespace histogram::server {
 
@@ -77,28 +85,7 @@ struct HttpFault {
   uint64_t limit = 0;  // that was exceeded
 };
 
-// A request under way, and where its reply goes. The server's thread calls the handler, and what
-// the handler passes on.
-class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
- public:
-  virtual ~HttpExchange() = default;
-  HttpRequest request;
-  std::shared_ptr<HttpBody> body;  // what came since the last ReadOn
-  bool whole = false;              // no more of the body will come
-  bool replied = false;            // perhaps by the server itself
-
-  // Holds room for the reply until it is written. False where there is none. Called on the server's
-  // thread.
-  virtual bool Hold(uint64_t bytes) = 0;
-  // Receives more of the body, and calls `next` once it is there. Called on the server's thread.
-  virtual void ReadOn(std::function<void()> next) = 0;
-  // Calls `run` on the server's thread, unless the client went away before.
-  virtual void Run(std::function<void()> run) = 0;
-  // The same, later. Called on the server's thread, while nothing is received.
-  virtual void RunAfter(TimeNs time, std::function<void()> run) = 0;
-  // Called once, on any thread, perhaps before the whole body is there.
-  virtual void Reply(HttpReply reply) = 0;
-};
+class HttpConnection;  // connection.h: a request under way, and where its reply goes
 
 // How a body is received: in parts of about `part_bytes` (a multiple of eight; 0: in one), of at
 // most `bytes_max` together.
@@ -115,7 +102,7 @@ class HttpHandler {
   virtual std::optional<HttpReply> Check(const HttpRequest& request, HttpIntake& intake) = 0;
   // The body, or its first part, is there. The exchange lives as long as the handler keeps it. An
   // exception before Reply is a fault.
-  virtual void Answer(std::shared_ptr<HttpExchange> exchange) = 0;
+  virtual void Answer(std::shared_ptr<HttpConnection> exchange) = 0;
   // `request` has what is known.
   virtual HttpReply Refuse(const HttpFault& fault, const HttpRequest& request) = 0;
   // Adds the headers that all replies have.
@@ -128,7 +115,6 @@ struct HttpServerOptions {
   const char* thread_name = "http-service";  // at most 15 characters
   size_t connections_max = 64;
   bool keep_alive = false;  // a connection may have several requests
-  uint32_t header_bytes_max = 16384;
   // For the headers to arrive, and for a body or a reply besides a second for each
   // `bytes_per_second_min` bytes (0: not) of it.
   uint32_t timeout_ms = 5000;
@@ -144,17 +130,55 @@ class HttpServer {
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
                                                            std::unique_ptr<HttpHandler> handler);
   // Closes all connections, and waits until all exchanges are gone.
-  virtual ~HttpServer() = default;
+  ~HttpServer();
 
   // The first address that it listens on, with the actual port: "127.0.0.1:9464".
-  virtual const std::string& address() const = 0;
+  const std::string& address() const { return address_; }
   // From now on takes no more connections and requests. Those that are not whole at `deadline` are
   // refused.
-  virtual void Drain(TimeNs deadline) = 0;
+  void Drain(TimeNs deadline);
   // Waits until those under way are over, or little longer than the deadline. REQUIRES: Drain.
-  virtual void AwaitDrained() = 0;
+  void AwaitDrained() { drained_.WaitForNotification(); }
   // For how long the server's thread has not turned, as far as the calls of this one tell.
-  virtual TimeNs StoodStillNs() = 0;
+  TimeNs StoodStillNs();
+
+ private:
+  friend HttpConnection;  // on the server's thread
+  HttpServer(HttpServerOptions options, std::unique_ptr<HttpHandler> handler)
+      : options_(std::move(options)), handler_(std::move(handler)) {
+    if (options_.memory == nullptr) options_.memory = std::make_shared<MemoryClass>(0);
+  }
+  absl::Status Begin();
+  void AwaitClients(size_t listener);
+  // Takes clients in. Returns whether more may wait.
+  bool Accept(size_t listener);
+  // Closes the connection that matters least, of the client that has most. False: all are being
+  // answered.
+  bool CloseOne();
+  // Ends a body that is half received, or a reply that is not read, so that `wants` has room: the
+  // oldest of the client that holds most. False: it has none but `wants`.
+  bool MakeRoom(const HttpConnection& wants);
+  void Remove(HttpConnection& connection, int fd);
+  // Ends what has taken too long.
+  void Look();
+  void AwaitLook();
+
+  HttpServerOptions options_;
+  const std::unique_ptr<HttpHandler> handler_;
+  std::string address_;
+  SpareDescriptors spare_;
+  boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+      io_.get_executor()};
+  boost::asio::steady_timer timer_{io_};
+  std::vector<boost::asio::ip::tcp::acceptor> listeners_;
+  std::list<std::shared_ptr<HttpConnection>> connections_;  // the oldest first
+  bool draining_ = false;
+  std::atomic<TimeNs> asked_at_{0};  // whether the thread turns; 0: it has answered
+  std::vector<size_t> paused_;       // listeners that wait for a descriptor
+  TimeNs drained_until_ = kNever;
+  absl::Notification drained_;
+  std::thread thread_;
 };
 
 }  // namespace histogram::server

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/http/connection.h"
 
 namespace histogram::server {
 namespace {
@@ -20,7 +21,7 @@ class OperatorHandler final : public HttpHandler {
                      .headers = {{"Allow", "GET, HEAD"}}};
   }
 
-  void Answer(std::shared_ptr<HttpExchange> exchange) override {
+  void Answer(std::shared_ptr<HttpConnection> exchange) override {
     exchange->Reply(Route(exchange->request.path));
   }
 

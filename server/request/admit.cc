@@ -1,15 +1,18 @@
 #include "server/request/admit.h"
 
 #include <cassert>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/payload.h"
+#include "kernels/plan_data.h"
 #include "server/base/thresholds.h"
+#include "server/request/answer.h"
 #include "server/request/phased_count.h"
-#include "server/request/row_columns.h"
+#include "server/request/wire.h"
 
 namespace histogram::server {
 namespace {
@@ -36,6 +39,26 @@ absl::Status CheckOnePass(const Query& query) {
                      "; send the payload as a whole through Compute"));
   }
   return absl::OkStatus();
+}
+
+// Columns of one number a row: those of whole numbers but counts, those of statistics, and ranges.
+constexpr uint64_t kNumberColumns = 5, kStatistics = std::size(kStatisticFields), kRanges = 2;
+
+// The numbers of a row that are whole, and those that are doubles.
+uint64_t WholesOfARow(const Query& query) {
+  return kNumberColumns + (query.omit_counts ? 0 : query.binning.bin_count());
+}
+uint64_t RealsOfARow(const Query& query) {
+  const uint64_t statistics = query.statistics ? kStatistics + query.quantiles.size() : 0;
+  return statistics + (query.range_of_row ? kRanges : 0);
+}
+
+// The number of counters that a row keeps, for limits.
+uint64_t CountersOfARow(const Query& query) {
+  const uint64_t bins = query.binning.bin_count();
+  if (query.sample_type == SampleType::kU8) return kByteValues + bins;
+  return kByteValues + 2 * uint64_t{internal::SlotCount(static_cast<uint32_t>(bins))} +
+         query.pattern_counters();
 }
 
 absl::Status TooMuch(const char* reason, const std::string& what, uint64_t limit) {
@@ -74,14 +97,15 @@ absl::Status CheckRows(Method method, const Query& query, uint64_t samples, bool
                    absl::StrCat(visited, " samples in ", rows, " rows of ", counters, " counters"),
                    kRowWorkMax);
   }
-  parsed.reply_bytes += RowColumns::ReplyBytes(query, rows, longest);
+  const uint64_t wholes = WholesOfARow(query), reals = RealsOfARow(query);
+  parsed.reply_bytes += rows * (wholes * wire::VarintSize(longest) + reals * sizeof(double));
   if (parsed.reply_bytes > reply_bytes_max) {
     return TooMuch("REPLY_TOO_LARGE", absl::StrCat(parsed.reply_bytes, " bytes of reply"),
                    reply_bytes_max);
   }
   // A part of a payload keeps the counters of all channels; a whole one keeps columns.
   parsed.row_bytes = method == Method::kAccumulate ? rows * counters * sizeof(uint64_t)
-                                                   : RowColumns::Bytes(query, rows);
+                                                   : rows * (wholes + reals) * sizeof(uint64_t);
   // A row of a channel is copied, and the search for quantiles keeps as much as two copies.
   const uint64_t copies = (cut.channels > 1 ? 1 : 0) + (query.needs_order() ? 2 : 0);
   parsed.row_bytes += copies * longest * SampleBytes(query.sample_type);
@@ -119,24 +143,6 @@ constexpr PayloadText kPayloadTexts[] = {  // by Method
     {"payload", kUseAccumulate},
     {"request.payload", kUseAccumulate},
     {"chunk", "; send it in smaller chunks"}};
-
-absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
-  const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
-  const auto* const phases = static_cast<const PhasedCount*>(job.phases.get());
-  if (phases != nullptr && !phases->status().ok()) return phases->status();
-  if (query.rows.has_value()) {
-    MakeRowsAnswer(phases->query(), phases->rows(), samples, answer);
-    return absl::OkStatus();
-  }
-  const Query& its = phases != nullptr ? phases->query() : query;
-  const Plan& plan = phases != nullptr ? phases->plan() : job.plan;
-  const absl::Span<const uint64_t> counters = phases != nullptr ? phases->counters() : job.counters;
-  const auto statistics_of = [&](const Histogram& histogram) {
-    return StatisticsOfPayload(plan, job.fragments, counters, histogram, its.needs_order(),
-                               its.quantiles);
-  };
-  return MakeAnswer(its, plan, counters, samples, statistics_of, answer);
-}
 
 }  // namespace
 
@@ -202,33 +208,6 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
   }
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
-}
-
-absl::Status Recount(Verifier& verifier, Observer& observer, const Job& job) {
-  absl::Status status;
-  if (job.phases == nullptr) {
-    status = verifier.Check(job);
-  } else if (verifier.Picks()) {
-    status = static_cast<const PhasedCount&>(*job.phases).Recount(job.fragments);
-  }
-  if (!status.ok()) observer.IntegrityFailure();
-  return status;
-}
-
-absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
-                          const Job& job, Answer& answer, TimeNs& finished_at) {
-  const TimeNs begin = clock.Now();
-  absl::Status status = MakeJobsAnswer(query, job, answer);
-  // Any other is a refusal: the payload does not have the range that it is to give.
-  if (absl::IsInternal(status)) observer.IntegrityFailure();
-  if (status.ok()) status = Recount(verifier, observer, job);
-  if (!status.ok()) return status;
-  answer.receipt.batch = job.report;
-  answer.receipt.queue_ns = job.queue_ns;
-  finished_at = clock.Now();
-  observer.StageFinished(Stage::kFold, job.report.backend,
-                         static_cast<uint64_t>(finished_at - begin));
-  return absl::OkStatus();
 }
 
 }  // namespace histogram::server

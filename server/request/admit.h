@@ -1,5 +1,5 @@
-// The steps of every payload from a received message to the batcher, and from the counted job to
-// the checked answer. They are the same for all calls. No gRPC here.
+// The steps of every payload from a received message to the batcher. They are the same for all
+// calls. No gRPC here.
 #ifndef HISTOGRAM_SERVER_REQUEST_ADMIT_H_
 #define HISTOGRAM_SERVER_REQUEST_ADMIT_H_
 
@@ -12,8 +12,8 @@
 #include "server/base/clock.h"
 #include "server/base/observer.h"
 #include "server/batching/job.h"
-#include "server/request/answer.h"
 #include "server/request/codec.h"
+#include "server/request/query.h"
 
 namespace histogram::server {
 
@@ -42,15 +42,6 @@ absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge ch
 void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
              const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job,
              bool adds_up = false);
-
-// Recounts the job if the verifier picks it. INTERNAL (reason COUNT_MISMATCH) if the counts differ,
-// which the observer is told. Thread-safe.
-absl::Status Recount(Verifier& verifier, Observer& observer, const Job& job);
-
-// Makes the checked answer of a counted job: folds, checks the sum, and recounts picked jobs. The
-// answer may point at the job's counts. Sets `finished_at` if it returns OK. Thread-safe.
-absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
-                          const Job& job, Answer& answer, TimeNs& finished_at);
 
 }  // namespace histogram::server
 

@@ -1,12 +1,12 @@
-// The checked answer to one request, without gRPC types: made of a plan's counters.
+// From counted jobs to the checked answer: of one job, or of the sum of an Accumulate's chunks.
 //
-// query.h makes the Query of a spec. admit.h makes a message's job and a counted job's Answer.
-// encode.h writes the Answer.
+// query.h makes the Query of a spec. admit.h makes a message's job. encode.h writes the Answer.
 #ifndef HISTOGRAM_SERVER_REQUEST_ANSWER_H_
 #define HISTOGRAM_SERVER_REQUEST_ANSWER_H_
 
 #include <histogram/binning.h>
 #include <histogram/statistics.h>
+#include <histogram/tally.h>
 
 #include <atomic>
 #include <cstdint>
@@ -16,13 +16,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "histogram/v1/histogram.pb.h"
+#include "server/base/clock.h"
+#include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/batching/job.h"
 #include "server/request/query.h"
 
 namespace histogram::server {
-
-struct RowColumns;
 
 struct Receipt {
   BatchReport batch;
@@ -40,7 +41,7 @@ struct Answer {
   // Sparse answers only: counts[k] is the count of bin bins[k].
   std::vector<uint32_t> bins;
   // With rows: points into the job's phases. Then only `samples` of the histogram is set.
-  const RowColumns* rows = nullptr;
+  const v1::RowAnswers* rows = nullptr;
   Receipt receipt;
 
   absl::Span<const uint64_t> counts() const {
@@ -55,8 +56,6 @@ using StatisticsOf = absl::FunctionRef<Statistics(const Histogram& histogram)>;
 // may point at `counters`. Calls `statistics_of` if the query asks for statistics.
 absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
                         uint64_t samples, StatisticsOf statistics_of, Answer& answer);
-// The answer with rows, which outlive it.
-void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer);
 
 // The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.
 struct StatisticField {
@@ -78,15 +77,44 @@ class Verifier {
  public:
   // REQUIRES: 0 <= fraction <= 1.
   explicit Verifier(double fraction) : fraction_(fraction) {}
-  // Whether the next payload is to be recounted.
-  bool Picks();
   // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
-  // REQUIRES: job.phases is null.
   absl::Status Check(const Job& job);
 
  private:
   const double fraction_;
   std::atomic<uint64_t> sequence_{0};
+};
+
+// Recounts the job if the verifier picks it. INTERNAL (reason COUNT_MISMATCH) if the counts differ,
+// which the observer is told. Thread-safe.
+absl::Status Recount(Verifier& verifier, Observer& observer, const Job& job);
+
+// Makes the checked answer of a counted job: folds, checks the sum, and recounts picked jobs. The
+// answer may point at the job's counts. Sets `finished_at` if it returns OK. Thread-safe.
+absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
+                          const Job& job, Answer& answer, TimeNs& finished_at);
+
+// Moves the counts out of a chunk that was counted for `query`: to a tally, or to one a channel.
+// Reads the chunk's payload if the query asks for statistics.
+std::vector<Tally> TakeTallies(const Query& query, Job& chunk);
+
+// The sum of an Accumulate's chunks. Not thread-safe.
+class Total {
+ public:
+  // Adds a chunk that was counted for `query`. `tallies`: those of the chunk.
+  void Add(const Query& query, const Job& chunk, const std::vector<Tally>& tallies);
+  // The answer to all chunks so far. It points into this object. INTERNAL (reason COUNT_MISMATCH)
+  // if the counts do not add up to the samples: such an answer must not be sent.
+  absl::Status Finish(const Query& query, Answer& answer);
+
+  uint64_t bytes() const { return bytes_; }
+  uint64_t chunks() const { return chunks_; }
+
+ private:
+  uint64_t bytes_ = 0, chunks_ = 0;
+  std::vector<Tally> tallies_;  // one, or one a channel; empty before the first chunk
+  v1::RowAnswers rows_;         // of the last Finish
+  Receipt receipt_;
 };
 
 }  // namespace histogram::server

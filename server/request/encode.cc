@@ -1,13 +1,12 @@
 #include "server/request/encode.h"
 
-#include <algorithm>
+#include <cassert>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
-#include "server/request/row_columns.h"
 #include "server/request/wire.h"
 
 namespace histogram::server {
@@ -23,25 +22,6 @@ void PutStatistics(const Statistics& s, Out& out) {
   out.Fixed64s(v1::Statistics::kQuantilesFieldNumber, absl::MakeConstSpan(s.quantiles));
 }
 
-// Fields are numbered in the order of RowColumns.
-template <typename Out>
-void PutRows(const RowColumns& rows, Out& out) {
-  out.VarintField(1, rows.row_count);
-  out.VarintField(2, rows.bin_count);
-  uint32_t field = v1::RowAnswers::kCountsFieldNumber;
-  for (const auto column : RowColumns::kWhole) {
-    const std::vector<uint64_t>& numbers = rows.*column;
-    const bool sent = field <= v1::RowAnswers::kSamplesFieldNumber ||
-                      std::any_of(numbers.begin(), numbers.end(), [](uint64_t n) { return n > 0; });
-    if (sent) out.Varints(field, absl::MakeConstSpan(numbers));
-    ++field;
-  }
-  field = v1::RowAnswers::kMinimumFieldNumber;
-  for (const auto column : RowColumns::kReal) {
-    out.Fixed64s(field++, absl::MakeConstSpan(rows.*column));
-  }
-}
-
 template <typename Out>
 void PutReceipt(const Receipt& r, Out& out) {
   out.TextField(1, r.batch.backend);
@@ -52,6 +32,53 @@ void PutReceipt(const Receipt& r, Out& out) {
   out.VarintField(6, r.batch.transfer_ns);
   out.VarintField(7, r.batch.kernel_ns);
   out.VarintField(8, r.total_ns);
+}
+
+template <typename Out>
+void PutHistogram(const Reply& reply, Out& out) {
+  const Answer& answer = reply.answer;
+  const Histogram& h = answer.histogram;
+  const bool counts = !reply.omit_counts && answer.rows == nullptr;
+  if (counts) out.Fixed64s(1, answer.counts());
+  out.VarintField(2, h.samples);
+  out.VarintField(3, h.below);
+  out.VarintField(4, h.above);
+  out.VarintField(5, h.ignored);
+  if (answer.statistics.has_value()) {
+    const auto put = [&](auto& to) { PutStatistics(*answer.statistics, to); };
+    out.Message(6, wire::SizeOf(put), put);
+  }
+  out.Fixed64s(7, absl::MakeConstSpan(answer.edges));
+  out.VarintField(8, h.nan);
+  if (counts) out.Varints(9, absl::MakeConstSpan(answer.bins));
+}
+
+// Of a reply's parts.
+struct Sizes {
+  size_t histogram = 0, receipt = 0;
+  size_t response = 0;  // of the ComputeResponse in a ComputeManyResponse
+};
+
+// Leaves out the rows of an Accumulate: their field has another number.
+template <typename Out>
+void PutComputeResponse(const Reply& reply, const Sizes& sizes, Out& out) {
+  const Answer& answer = reply.answer;
+  out.Message(1, sizes.histogram, [&](auto& to) { PutHistogram(reply, to); });
+  out.Message(2, sizes.receipt, [&](auto& to) { PutReceipt(answer.receipt, to); });
+  if (answer.rows != nullptr && reply.method != Method::kAccumulate) out.Made(3, *answer.rows);
+}
+
+template <typename Out>
+void PutReply(const Reply& reply, const Sizes& sizes, Out& out) {
+  if (reply.method == Method::kComputeMany) {
+    out.VarintField(1, reply.number);
+    return out.Message(2, sizes.response, [&](auto& to) { PutComputeResponse(reply, sizes, to); });
+  }
+  PutComputeResponse(reply, sizes, out);
+  if (reply.method == Method::kCompute) return;
+  out.VarintField(3, reply.final ? 1 : 0);
+  out.VarintField(4, reply.number);
+  if (reply.answer.rows != nullptr) out.Made(5, *reply.answer.rows);
 }
 
 v1::Error MakeErrorMessage(const absl::Status& status) {
@@ -98,69 +125,20 @@ std::string Metadata(std::string_view key, std::string_view value) {
 
 }  // namespace
 
-// Flattened, like Write: calls of the small parts would cost a tenth of what a small reply takes.
-[[gnu::flatten]] ReplyEncoder::ReplyEncoder(Method method, const Answer& answer, bool omit_counts,
-                                            uint64_t number, bool final)
-    : method_(method), answer_(answer), omit_counts_(omit_counts), number_(number), final_(final) {
-  histogram_size_ = wire::SizeOf([this](auto& out) { PutHistogram(out); });
-  receipt_size_ = wire::SizeOf([this](auto& out) { PutReceipt(answer_.receipt, out); });
-  if (answer.rows != nullptr) {
-    rows_size_ = wire::SizeOf([this](auto& out) { PutRows(*answer_.rows, out); });
-  }
-  response_size_ = wire::SizeOf([this](auto& out) { this->PutComputeResponse(out); });
-  size_ = wire::SizeOf([this](auto& out) { this->Put(out); });
-}
-
-template <typename Out>
-void ReplyEncoder::PutHistogram(Out& out) const {
-  const Histogram& h = answer_.histogram;
-  const bool counts = !omit_counts_ && answer_.rows == nullptr;
-  if (counts) out.Fixed64s(1, answer_.counts());
-  out.VarintField(2, h.samples);
-  out.VarintField(3, h.below);
-  out.VarintField(4, h.above);
-  out.VarintField(5, h.ignored);
-  if (answer_.statistics.has_value()) {
-    const auto put = [this](auto& to) { PutStatistics(*answer_.statistics, to); };
-    out.Message(6, wire::SizeOf(put), put);
-  }
-  out.Fixed64s(7, absl::MakeConstSpan(answer_.edges));
-  out.VarintField(8, h.nan);
-  if (counts) out.Varints(9, absl::MakeConstSpan(answer_.bins));
-}
-
-// Leaves out the rows of an Accumulate: their field has another number.
-template <typename Out>
-void ReplyEncoder::PutComputeResponse(Out& out) const {
-  out.Message(1, histogram_size_, [this](auto& to) { this->PutHistogram(to); });
-  out.Message(2, receipt_size_, [this](auto& to) { PutReceipt(answer_.receipt, to); });
-  if (method_ != Method::kAccumulate) PutRowsField(3, out);
-}
-
-template <typename Out>
-void ReplyEncoder::PutRowsField(uint32_t field, Out& out) const {
-  if (answer_.rows == nullptr) return;
-  out.Message(field, rows_size_, [this](auto& to) { PutRows(*answer_.rows, to); });
-}
-
-template <typename Out>
-void ReplyEncoder::Put(Out& out) const {
-  if (method_ == Method::kComputeMany) {
-    out.VarintField(1, number_);
-    out.Message(2, response_size_, [this](auto& to) { this->PutComputeResponse(to); });
-    return;
-  }
-  PutComputeResponse(out);
-  if (method_ == Method::kCompute) return;
-  out.VarintField(3, final_ ? 1 : 0);
-  out.VarintField(4, number_);
-  PutRowsField(5, out);
-}
-
-[[gnu::flatten]] uint8_t* ReplyEncoder::Write(uint8_t* out) const {
+// Flattened: calls of the small parts would cost a tenth of what a small reply takes.
+[[gnu::flatten]] void EncodeReply(const Reply& reply,
+                                  absl::FunctionRef<uint8_t*(size_t bytes)> allocate) {
+  if (reply.answer.rows != nullptr) reply.answer.rows->ByteSizeLong();  // caches the parts' sizes
+  Sizes sizes;
+  sizes.histogram = wire::SizeOf([&](auto& out) { PutHistogram(reply, out); });
+  sizes.receipt = wire::SizeOf([&](auto& out) { PutReceipt(reply.answer.receipt, out); });
+  sizes.response = wire::SizeOf([&](auto& out) { PutComputeResponse(reply, sizes, out); });
+  const auto put = [&](auto& out) { PutReply(reply, sizes, out); };
+  const size_t bytes = wire::SizeOf(put);
+  uint8_t* const out = allocate(bytes);
   wire::Writer writer(out);
-  Put(writer);
-  return writer.position();
+  put(writer);
+  assert(writer.position() == out + bytes);
 }
 
 std::string EncodeError(const absl::Status& status) {

@@ -7,45 +7,23 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "server/base/observer.h"
 #include "server/request/answer.h"
 
 namespace histogram::server {
 
-// Measures a message, then writes it. Call size() first, then Write with as many bytes. The answer
-// outlives it and does not change in between.
-class ReplyEncoder {
- public:
-  // A reply of the method. `number`: a ComputeMany's id, an Accumulate's chunks; `final` is of an
-  // Accumulate, too.
-  ReplyEncoder(Method method, const Answer& answer, bool omit_counts, uint64_t number = 0,
-               bool final = false);
-
-  size_t size() const { return size_; }
-  // Returns the end of the message: out + size().
-  uint8_t* Write(uint8_t* out) const;
-
- private:
-  // Writes a part of the message, or measures it: `Out` is a wire::Writer or wire::Sizer.
-  template <typename Out>
-  void PutHistogram(Out& out) const;
-  template <typename Out>
-  void PutComputeResponse(Out& out) const;
-  template <typename Out>
-  void PutRowsField(uint32_t field, Out& out) const;
-  template <typename Out>
-  void Put(Out& out) const;
-
-  const Method method_;
-  const Answer& answer_;
-  const bool omit_counts_;
-  const uint64_t number_;
-  const bool final_;
-  size_t histogram_size_ = 0, receipt_size_ = 0, rows_size_ = 0;
-  size_t response_size_ = 0;  // of the ComputeResponse in a ComputeManyResponse
-  size_t size_ = 0;
+// A reply of the method. The answer outlives it.
+struct Reply {
+  Method method;
+  const Answer& answer;
+  bool omit_counts = false;
+  uint64_t number = 0;  // a ComputeMany's id, an Accumulate's chunks
+  bool final = false;   // of an Accumulate
 };
+// Writes the reply to the memory that `allocate` gives for its bytes.
+void EncodeReply(const Reply& reply, absl::FunctionRef<uint8_t*(size_t bytes)> allocate);
 
 // A serialized histogram.v1.Error for a status that is not OK: its code, message and ErrorDetail.
 std::string EncodeError(const absl::Status& status);

@@ -1,16 +1,20 @@
 #include "server/request/phased_count.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/payload.h"
+#include "kernels/plan_data.h"
 #include "kernels/reference.h"
 #include "kernels/sample.h"
+#include "server/request/answer.h"
 #include "server/request/codec.h"
 
 namespace histogram::server {
@@ -53,7 +57,102 @@ absl::StatusOr<Binning> BinsOverExtent(const Query& query, const std::optional<E
   return BinsOver(query, std::max(lower - half, -most), std::min(upper + half, most));
 }
 
+// The statistics that the query asks for, of a row that is at hand as a whole.
+Statistics StatisticsOfRow(const Query& query, const Plan& plan,
+                           absl::Span<const uint64_t> counters,
+                           std::span<const std::byte> samples) {
+  if (!query.statistics) return {};
+  Histogram histogram;
+  if (!plan.counts_values()) {
+    internal::FoldCounters(plan, counters, histogram);
+    histogram.counts.assign(counters.begin(), counters.begin() + plan.bin_count());
+  }
+  const Fragment fragment = FragmentOf(samples);
+  return StatisticsOfPayload(plan, {&fragment, 1}, counters, histogram, query.needs_order(),
+                             query.quantiles);
+}
+
+// Whether `one` has the answers of this row of `all`.
+bool IsRow(const v1::RowAnswers& one, const v1::RowAnswers& all, uint64_t row) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& reflection = *v1::RowAnswers::GetReflection();
+  // NaN equals itself.
+  const auto bits = [&](const v1::RowAnswers& rows, const FieldDescriptor* column, int i) {
+    if (i >= reflection.FieldSize(rows, column)) return uint64_t{0};  // as of a column left out
+    return column->cpp_type() == FieldDescriptor::CPPTYPE_UINT64
+               ? reflection.GetRepeatedUInt64(rows, column, i)
+               : std::bit_cast<uint64_t>(reflection.GetRepeatedDouble(rows, column, i));
+  };
+  const google::protobuf::Descriptor& type = *v1::RowAnswers::descriptor();
+  for (int f = 0; f < type.field_count(); ++f) {
+    const FieldDescriptor* const column = type.field(f);
+    if (!column->is_repeated()) continue;
+    const int width = std::max(1, reflection.FieldSize(one, column));
+    for (int i = 0; i < width; ++i) {
+      const int in_all = static_cast<int>(row) * width + i;
+      if (bits(one, column, i) != bits(all, column, in_all)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
+
+absl::Status AppendRow(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
+                       uint64_t its_samples, const Statistics& statistics, v1::RowAnswers& rows) {
+  const uint64_t row = rows.row_count();
+  const uint64_t counted = std::reduce(counters.begin(), counters.end(), uint64_t{0});
+  if (counted != its_samples) {
+    return MakeError(absl::StatusCode::kInternal,
+                     absl::StrCat("row ", row, ": the counts add up to ", counted,
+                                  " samples, but it has ", its_samples, "; the answer is withheld"),
+                     {.reason = "COUNT_MISMATCH", .limit = its_samples});
+  }
+  rows.set_row_count(row + 1);
+  rows.set_bin_count(plan.bin_count());
+  Histogram histogram;
+  internal::FoldCounters(plan, counters, histogram);
+  if (!query.omit_counts) {
+    const absl::Span<const uint64_t> bins = plan.counts_bins()
+                                                ? counters.first(plan.bin_count())
+                                                : absl::MakeConstSpan(histogram.counts);
+    rows.mutable_counts()->Add(bins.begin(), bins.end());
+  }
+  rows.add_samples(its_samples);
+  const auto add_outside = [row](uint64_t number, google::protobuf::RepeatedField<uint64_t>& to) {
+    if (number == 0 && to.empty()) return;  // a column of zeros is not sent
+    to.Resize(static_cast<int>(row), 0);
+    to.Add(number);
+  };
+  add_outside(histogram.below, *rows.mutable_below());
+  add_outside(histogram.above, *rows.mutable_above());
+  add_outside(histogram.ignored, *rows.mutable_ignored());
+  add_outside(histogram.nan, *rows.mutable_nan());
+  if (query.range_of_row) {
+    rows.add_lower(plan.binning().edge(0));
+    rows.add_upper(plan.binning().edge(plan.bin_count()));
+  }
+  if (!query.statistics) return absl::OkStatus();
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  google::protobuf::RepeatedField<double>* const columns[std::size(kStatisticFields)] = {
+      rows.mutable_minimum(),      rows.mutable_maximum(),
+      rows.mutable_mean(),         rows.mutable_standard_deviation(),
+      rows.mutable_median(),       rows.mutable_mode(),
+      rows.mutable_entropy_bits(), rows.mutable_otsu_threshold()};
+  for (size_t i = 0; i < std::size(kStatisticFields); ++i) {
+    const auto& [answer, value] = kStatisticFields[i];
+    if (query.wants(answer)) columns[i]->Add((statistics.*value).value_or(kNone));
+  }
+  for (size_t i = 0; i < query.quantiles.size(); ++i) {
+    rows.add_quantiles(i < statistics.quantiles.size() ? statistics.quantiles[i] : kNone);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendRow(const Query& query, const Tally& tally, v1::RowAnswers& rows) {
+  return AppendRow(query, tally.plan(), tally.counters(), tally.samples(),
+                   query.statistics ? tally.FinishStatistics(query.quantiles) : Statistics(), rows);
+}
 
 std::optional<Phase> PhasedCount::Next(std::span<const Fragment> payload) {
   switch (step_) {
@@ -77,7 +176,7 @@ std::optional<Phase> PhasedCount::Next(std::span<const Fragment> payload) {
 Phase PhasedCount::Count() {
   step_ = Step::kCount;
   if (query_->range_of_row) {
-    rows_.bin_count = query_->binning.bin_count();
+    rows_.set_bin_count(query_->binning.bin_count());
     return RowsPhase{.type = query_->sample_type, .cut = &*query_->rows, .plan = std::nullopt};
   }
   plan_ = query_->plan->Now();
@@ -85,7 +184,7 @@ Phase PhasedCount::Count() {
     counters_.resize(plan_->counter_count());
     return CountPhase{*plan_, counters_};
   }
-  rows_.bin_count = plan_->bin_count();
+  rows_.set_bin_count(plan_->bin_count());
   if (adds_up_) channels_.assign(query_->rows->channels, Tally(*plan_, query_->statistics));
   return RowsPhase{.type = query_->sample_type,
                    .cut = &*query_->rows,
@@ -128,8 +227,8 @@ void PhasedCount::Counted(uint64_t row, std::span<const uint64_t> counters,
     channels_[row].Absorb(counters, count);
     channels_[row].See(samples);
   } else if (status_.ok()) {
-    status_ = rows_.Append(*query_, *plan_, counters, count,
-                           StatisticsOfRow(*query_, *plan_, counters, samples));
+    status_ = AppendRow(*query_, *plan_, counters, count,
+                        StatisticsOfRow(*query_, *plan_, counters, samples), rows_);
   }
 }
 
@@ -164,7 +263,8 @@ absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
              [&](uint64_t row, std::span<const std::byte> samples) {
                Plan plan = plan_.value_or(Plan());
                if (query_->range_of_row) {
-                 const auto binning = BinsOver(*query_, rows_.lower[row], rows_.upper[row]);
+                 const auto binning = BinsOver(*query_, rows_.lower(static_cast<int>(row)),
+                                               rows_.upper(static_cast<int>(row)));
                  plan = PlanOfRow(*binning, samples);
                }
                const Fragment fragment = FragmentOf(samples);
@@ -179,20 +279,11 @@ absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
 // Counts may have been left out; statistics tell of them then.
 bool PhasedCount::SameAnswers(const Plan& plan, absl::Span<const uint64_t> counters,
                               std::span<const std::byte> samples, uint64_t row) const {
-  RowColumns one;
-  if (!one.Append(*query_, plan, counters, samples.size() / SampleBytes(query_->sample_type),
-                  StatisticsOfRow(*query_, plan, counters, samples))
-           .ok()) {
-    return false;
-  }
-  const auto same = [&](const auto& column, const auto& all) {
-    const size_t bytes = column.size() * sizeof(column[0]);  // NaN equals itself
-    return bytes == 0 || std::memcmp(column.data(), all.data() + row * column.size(), bytes) == 0;
-  };
-  bool all_same = true;
-  for (const auto column : RowColumns::kWhole) all_same &= same(one.*column, rows_.*column);
-  for (const auto column : RowColumns::kReal) all_same &= same(one.*column, rows_.*column);
-  return all_same;
+  v1::RowAnswers one;
+  return AppendRow(*query_, plan, counters, samples.size() / SampleBytes(query_->sample_type),
+                   StatisticsOfRow(*query_, plan, counters, samples), one)
+             .ok() &&
+         IsRow(one, rows_, row);
 }
 
 }  // namespace histogram::server

@@ -15,11 +15,19 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "histogram/v1/histogram.pb.h"
 #include "kernels/phases.h"
 #include "server/request/query.h"
-#include "server/request/row_columns.h"
 
 namespace histogram::server {
+
+// Appends a row: the plan's counters of its samples, and its statistics if the query asks for them.
+// A statistic without a value is NaN. INTERNAL (reason COUNT_MISMATCH) if the counters do not add
+// up to `its_samples`.
+absl::Status AppendRow(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
+                       uint64_t its_samples, const Statistics& statistics, v1::RowAnswers& rows);
+// The same of a row that was counted in parts.
+absl::Status AppendRow(const Query& query, const Tally& tally, v1::RowAnswers& rows);
 
 // A backend's thread executes it. Then the request's call reads the outcome.
 class PhasedCount final : public Phases {
@@ -46,7 +54,7 @@ class PhasedCount final : public Phases {
   absl::Status status() const;
   // The query; with range_of_data it has the range of the samples.
   const Query& query() const { return *query_; }
-  const RowColumns& rows() const { return rows_; }  // if the query has rows
+  const v1::RowAnswers& rows() const { return rows_; }  // if the query has rows
   // The plan that counted. REQUIRES: status() is OK; rows have no ranges of their own.
   const Plan& plan() const { return *plan_; }
   const std::vector<uint64_t>& counters() const { return counters_; }  // if it has none
@@ -74,7 +82,7 @@ class PhasedCount final : public Phases {
   absl::Status status_;
   std::optional<Extent> extent_;
   std::optional<Plan> plan_;  // of the phase that counts, or of the row that it counts
-  RowColumns rows_;
+  v1::RowAnswers rows_;
   std::vector<Tally> channels_;
   std::vector<uint64_t> counters_;
 };

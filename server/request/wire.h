@@ -3,6 +3,8 @@
 #ifndef HISTOGRAM_SERVER_REQUEST_WIRE_H_
 #define HISTOGRAM_SERVER_REQUEST_WIRE_H_
 
+#include <google/protobuf/message_lite.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -166,6 +168,16 @@ class Fields {
     Length(field, size);
     if constexpr (kWrites) {
       body(*this);
+    } else {
+      size_ += size;
+    }
+  }
+  // A submessage of generated code. Its ByteSizeLong was called since it last changed.
+  void Made(uint32_t field, const google::protobuf::MessageLite& message) {
+    const auto size = static_cast<size_t>(message.GetCachedSize());
+    Length(field, size);
+    if constexpr (kWrites) {
+      out_ = message.SerializeWithCachedSizesToArray(out_);
     } else {
       size_ += size;
     }

@@ -30,9 +30,9 @@ std::shared_ptr<ReceivedMessage> TakeMessage(grpc::ByteBuffer& message) {
   return received;
 }
 
-grpc::ByteBuffer EncodeMessage(const ReplyEncoder& encoder) {
-  grpc::Slice slice(encoder.size());
-  encoder.Write(WritableBytes(slice));
+grpc::ByteBuffer EncodeMessage(const Reply& reply) {
+  grpc::Slice slice;
+  EncodeReply(reply, [&](size_t bytes) { return WritableBytes(slice = grpc::Slice(bytes)); });
   return {&slice, 1};
 }
 

@@ -44,8 +44,8 @@ absl::Status CompressedMessage();
 // could inflate to any size.
 std::shared_ptr<ReceivedMessage> TakeMessage(grpc::ByteBuffer& message);
 
-// A message of exactly the encoder's bytes.
-grpc::ByteBuffer EncodeMessage(const ReplyEncoder& encoder);
+// A message of exactly the reply's bytes.
+grpc::ByteBuffer EncodeMessage(const Reply& reply);
 grpc::ByteBuffer EncodeMessage(const std::string& bytes);
 
 // The call's deadline on the monotonic clock; kNever where it has none.

@@ -11,9 +11,10 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
+#include "server/http/connection.h"
 #include "server/request/admit.h"
+#include "server/request/answer.h"
 #include "server/request/encode.h"
-#include "server/request/total.h"
 #include "server/service/http_port.h"
 
 namespace histogram::server {
@@ -36,7 +37,7 @@ struct Message {
 // while the next is received. All but Done runs on the port's thread.
 class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCompute> {
  public:
-  HttpCompute(Caller caller_info, HttpForm form, std::shared_ptr<HttpExchange> exchange)
+  HttpCompute(Caller caller_info, HttpForm form, std::shared_ptr<HttpConnection> exchange)
       : service_(caller_info.service),
         caller_info_(std::move(caller_info)),
         form_(form),
@@ -177,9 +178,11 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     if (in_parts_ && !status.ok()) service_.observer.IntegrityFailure();
     if (!status.ok()) return status;
     answer.receipt.total_ns = static_cast<uint64_t>(service_.clock.Now() - started_at_);
-    const ReplyEncoder encoder(Method::kCompute, answer, query_->omit_counts);
-    std::string message(encoder.size(), '\0');
-    encoder.Write(reinterpret_cast<uint8_t*>(message.data()));
+    std::string message;
+    EncodeReply({Method::kCompute, answer, query_->omit_counts}, [&](size_t size) {
+      message.resize(size);
+      return reinterpret_cast<uint8_t*>(message.data());
+    });
     if (form_ == HttpForm::kConnectProto) return message;
     v1::ComputeResponse response;
     if (!response.ParseFromString(message)) return absl::InternalError("the reply is no message");
@@ -207,7 +210,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
   ServiceContext& service_;
   const Caller caller_info_;
   const HttpForm form_;
-  const std::shared_ptr<HttpExchange> exchange_;
+  const std::shared_ptr<HttpConnection> exchange_;
   const TimeNs started_at_;
   const bool in_parts_;
   bool counting_ = false, waits_ = false;  // a part is counted; the next one waits
@@ -241,7 +244,7 @@ absl::StatusOr<v1::Spec> ReadQuery(const std::string& query) {
                    {.reason = "BAD_PARAMETER", .field = message.substr(0, message.find(':'))});
 }
 
-void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpExchange> exchange) {
+void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpConnection> exchange) {
   std::make_shared<HttpCompute>(std::move(caller), form, std::move(exchange))->Take();
 }
 

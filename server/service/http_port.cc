@@ -17,6 +17,7 @@
 #include "server/base/address.h"
 #include "server/base/observer.h"
 #include "server/base/thresholds.h"
+#include "server/http/connection.h"
 #include "server/request/admit.h"
 #include "server/request/codec.h"
 
@@ -128,7 +129,7 @@ class HttpPort final : public HttpHandler {
     return std::nullopt;
   }
 
-  void Answer(std::shared_ptr<HttpExchange> exchange) override {
+  void Answer(std::shared_ptr<HttpConnection> exchange) override {
     const TimeNs begin = service_.clock.Now();
     const HttpForm form = FormOf(exchange->request);
     Caller caller = CallerOf(service_, exchange->request);
@@ -260,7 +261,7 @@ class HttpPort final : public HttpHandler {
     return MakeReply(status, FormOf(request));
   }
 
-  absl::StatusOr<std::string> Describe(const HttpExchange& exchange) const {
+  absl::StatusOr<std::string> Describe(const HttpConnection& exchange) const {
     const HttpForm form = FormOf(exchange.request);
     v1::DescribeRequest request;
     if (form == HttpForm::kConnectJson) {
@@ -297,7 +298,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpPort(ServiceContext& servic
     options.connections_max = std::clamp<size_t>(files.rlim_cur / 4, 16, kConnectionsMax);
   }
   options.keep_alive = true;
-  options.header_bytes_max = kHeaderBytesMax;
   options.timeout_ms = kTimeoutMs;
   options.bytes_per_second_min = kBytesPerSecondMin;
   options.memory = service.memory.http;

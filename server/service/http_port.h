@@ -44,7 +44,7 @@ absl::StatusOr<v1::Spec> ReadQuery(const std::string& query);
 const char* NeedsAgain(const v1::Spec& spec);
 
 // Counts the body of a request and replies. `caller` has passed the checks.
-void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpExchange> exchange);
+void ComputeOverHttp(Caller caller, HttpForm form, std::shared_ptr<HttpConnection> exchange);
 
 // Listens on --http-listen. `service` outlives it.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpPort(ServiceContext& service);

@@ -11,7 +11,6 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/request/encode.h"
-#include "server/request/row_columns.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {
@@ -20,8 +19,7 @@ using histogram::Statistics;
 using histogram::server::Answer;
 using histogram::server::Method;
 using histogram::server::Receipt;
-using histogram::server::ReplyEncoder;
-using histogram::server::RowColumns;
+using histogram::server::Reply;
 namespace v1 = histogram::v1;
 
 std::optional<double> TakeOptional(Input& input) {
@@ -58,24 +56,23 @@ std::string TakeName(Input& input) {
   return name;
 }
 
-RowColumns TakeRows(Input& input) {
-  RowColumns rows;
-  rows.row_count = TakeNumber(input);
-  rows.bin_count = static_cast<uint32_t>(TakeNumber(input));
-  for (auto* column :
-       {&rows.counts, &rows.samples, &rows.below, &rows.above, &rows.ignored, &rows.nan}) {
-    *column = TakeList<uint64_t>(input);
+v1::RowAnswers TakeRows(Input& input) {
+  v1::RowAnswers rows;
+  rows.set_row_count(TakeNumber(input));
+  rows.set_bin_count(static_cast<uint32_t>(TakeNumber(input)));
+  for (auto* column : {rows.mutable_counts(), rows.mutable_samples(), rows.mutable_nan()}) {
+    const auto list = TakeList<uint64_t>(input);
+    column->Add(list.begin(), list.end());
   }
-  for (auto* column : {&rows.minimum, &rows.maximum, &rows.mean, &rows.standard_deviation,
-                       &rows.median, &rows.mode, &rows.entropy_bits, &rows.otsu_threshold,
-                       &rows.quantiles, &rows.lower, &rows.upper}) {
-    *column = TakeList<double>(input);
+  for (auto* column : {rows.mutable_minimum(), rows.mutable_quantiles(), rows.mutable_upper()}) {
+    const auto list = TakeList<double>(input);
+    column->Add(list.begin(), list.end());
   }
   return rows;
 }
 
 // `rows` outlives the answer, which points there where it has rows.
-Answer TakeAnswer(Input& input, RowColumns& rows) {
+Answer TakeAnswer(Input& input, v1::RowAnswers& rows) {
   Answer answer;
   const uint8_t kind = input.TakeByte();
   if (kind % 3 == 1) {
@@ -101,35 +98,6 @@ Answer TakeAnswer(Input& input, RowColumns& rows) {
   receipt.queue_ns = TakeNumber(input);
   receipt.total_ns = TakeNumber(input);
   return answer;
-}
-
-bool AllZero(const std::vector<uint64_t>& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(), [](uint64_t n) { return n == 0; });
-}
-
-void FillRows(const RowColumns& rows, v1::RowAnswers& out) {
-  out.set_row_count(rows.row_count);
-  out.set_bin_count(rows.bin_count);
-  const auto add = [](const auto& column, auto* field) {
-    field->Add(column.begin(), column.end());
-  };
-  add(rows.counts, out.mutable_counts());
-  add(rows.samples, out.mutable_samples());
-  if (!AllZero(rows.below)) add(rows.below, out.mutable_below());
-  if (!AllZero(rows.above)) add(rows.above, out.mutable_above());
-  if (!AllZero(rows.ignored)) add(rows.ignored, out.mutable_ignored());
-  if (!AllZero(rows.nan)) add(rows.nan, out.mutable_nan());
-  add(rows.minimum, out.mutable_minimum());
-  add(rows.maximum, out.mutable_maximum());
-  add(rows.mean, out.mutable_mean());
-  add(rows.standard_deviation, out.mutable_standard_deviation());
-  add(rows.median, out.mutable_median());
-  add(rows.mode, out.mutable_mode());
-  add(rows.entropy_bits, out.mutable_entropy_bits());
-  add(rows.otsu_threshold, out.mutable_otsu_threshold());
-  add(rows.quantiles, out.mutable_quantiles());
-  add(rows.lower, out.mutable_lower());
-  add(rows.upper, out.mutable_upper());
 }
 
 void FillHistogram(const Answer& answer, bool omit_counts, v1::Histogram& out) {
@@ -158,9 +126,12 @@ void FillReceipt(const Receipt& receipt, v1::Receipt& out) {
 }
 
 template <typename Message>
-void Check(const ReplyEncoder& encoder, const Message& want) {
-  std::vector<uint8_t> bytes(encoder.size());  // exactly: one byte more is an error
-  FUZZ_CHECK(encoder.Write(bytes.data()) == bytes.data() + bytes.size(), "size() is wrong");
+void Check(const Reply& reply, const Message& want) {
+  std::vector<uint8_t> bytes;  // exactly: one byte more is an error
+  EncodeReply(reply, [&](size_t size) {
+    bytes.resize(size);
+    return bytes.data();
+  });
   Message message;
   FUZZ_CHECK(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())), "");
   FUZZ_CHECK(std::string(bytes.begin(), bytes.end()) == want.SerializeAsString(),
@@ -171,7 +142,7 @@ void CheckReplies(const Answer& answer, bool omit_counts, bool final, uint64_t n
   v1::ComputeResponse compute;
   FillHistogram(answer, omit_counts, *compute.mutable_histogram());
   FillReceipt(answer.receipt, *compute.mutable_receipt());
-  if (answer.rows != nullptr) FillRows(*answer.rows, *compute.mutable_rows());
+  if (answer.rows != nullptr) *compute.mutable_rows() = *answer.rows;
   Check({Method::kCompute, answer, omit_counts}, compute);
 
   v1::ComputeManyResponse many;
@@ -220,7 +191,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t flags = input.TakeByte();
   const uint64_t number = TakeNumber(input);
   CheckErrors(input, number);
-  RowColumns rows;
+  v1::RowAnswers rows;
   CheckReplies(TakeAnswer(input, rows), (flags & 1) != 0, (flags & 2) != 0, number);
   return 0;
 }

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "kernels/error.h"
 #include "kernels/payload.h"
+#include "server/request/answer.h"
 #include "server/request/query.h"
-#include "server/request/total.h"
 
 namespace histogram::server {
 namespace {
@@ -87,7 +87,7 @@ TEST(PhasedCountTest, ARowWithoutARangeEndsTheCount) {
   EXPECT_EQ(GetErrorDetail(count.status()).reason, "NOT_FINITE");
   EXPECT_NE(count.status().message().find("sample 2 of row 3"), std::string::npos)
       << count.status();
-  EXPECT_EQ(count.rows().row_count, 3);
+  EXPECT_EQ(count.rows().row_count(), 3);
 }
 
 TEST(PhasedCountTest, APlanThatIsMadeFirstCountsTheSame) {
