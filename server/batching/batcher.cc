@@ -41,7 +41,6 @@ Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, C
       recovery_(batch_ns_max_, credits_, placer_, scheduler_),
       counters_max_(LaneCounters(std::ranges::max(backends_, {}, LaneCounters))),
       phase_limits_(MostPhases(backends_)),
-      common_counters_max_(LaneCounters(std::ranges::min(backends_, {}, LaneCounters))),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
       inline_bytes_max_(InlineBytesMax(limits, cpu_)),
       charge_max_(limits.queue_bytes_max),

@@ -169,8 +169,7 @@ class Batcher {
   const uint64_t counters_max_;
   const PhaseLimits phase_limits_;
   // Of what is counted where it arrives.
-  const uint64_t common_counters_max_;  // every backend counts so many
-  Backend* const cpu_;                  // null: there is no CPU backend
+  Backend* const cpu_;  // null: there is no CPU backend
   const uint64_t inline_bytes_max_, charge_max_;
   InlineGate gate_;
 

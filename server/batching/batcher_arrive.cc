@@ -11,10 +11,7 @@ namespace histogram::server {
 bool Batcher::Count(Job* job) {
   const TimeNs now = clock_.Now();
   if (!FitsHere(*job, now)) return false;
-  const bool typed = !job->plan.counts_values();
-  const bool only_cpu = typed && job->plan.counter_count() > common_counters_max_;
-  const size_t size_class =
-      only_cpu ? InlineGate::kOnlyCpu : Preference::ClassOf(job->bytes, typed);
+  const size_t size_class = Preference::ClassOf(job->bytes, !job->plan.counts_values());
   return gate_.Enter(size_class) && CountHere(job, size_class, now);
 }
 

@@ -111,7 +111,7 @@ BackendKind Placer::Prefer(const Job& job, TimeNs now) {
 InlineGate::Classes Placer::CpuClasses() const {
   if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return 0;
   if (!BothKindsUp()) return InlineGate::kAll;
-  InlineGate::Classes classes = InlineGate::Classes{1} << InlineGate::kOnlyCpu;
+  InlineGate::Classes classes = 0;
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     if (preference_->kind(c) == BackendKind::kCpu) classes |= InlineGate::Classes{1} << c;
   }
