@@ -38,7 +38,6 @@ Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, C
       credits_(backends_),
       placer_(limits_, credits_),
       scheduler_(limits_, credits_, placer_),
-      recovery_(batch_ns_max_, credits_, placer_, scheduler_),
       counters_max_(LaneCounters(std::ranges::max(backends_, {}, LaneCounters))),
       phase_limits_(MostPhases(backends_)),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),

@@ -8,7 +8,7 @@
 //
 // This class has the lock, the hand-over and the thread. Plain classes decide under the lock: which
 // lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h, preference.h),
-// what is queued (scheduler.h, admission.h, fair_queue.h), and what is executed again (recovery.h).
+// what is queued and what is executed again (scheduler.h, admission.h, fair_queue.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
@@ -31,7 +31,6 @@
 #include "server/batching/limits.h"
 #include "server/batching/outbox.h"
 #include "server/batching/placer.h"
-#include "server/batching/recovery.h"
 #include "server/batching/scheduler.h"
 #include "server/batching/snapshot.h"
 
@@ -165,7 +164,6 @@ class Batcher {
   Credits credits_ ABSL_GUARDED_BY(mu_);
   Placer placer_ ABSL_GUARDED_BY(mu_);
   Scheduler scheduler_ ABSL_GUARDED_BY(mu_);
-  Recovery recovery_ ABSL_GUARDED_BY(mu_);
   const uint64_t counters_max_;
   const PhaseLimits phase_limits_;
   // Of what is counted where it arrives.

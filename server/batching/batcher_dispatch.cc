@@ -15,23 +15,22 @@ TimeNs Batcher::PumpAt(TimeNs now) {
   {
     MutexLock lock(mu_);
     ++active_;
-    recovery_.Quarantine(now, outbox);
+    scheduler_.Quarantine(now, outbox);
     credits_.Refresh(outbox);
     PumpLocked(now, outbox);
   }
   Finish(outbox);
   MutexLock lock(mu_);
-  return std::min(scheduler_.wake_at(), recovery_.WatchdogAt());
+  return std::min(scheduler_.wake_at(), scheduler_.WatchdogAt());
 }
 
 void Batcher::PumpLocked(TimeNs now, Outbox& outbox) {
-  recovery_.Pump(now, outbox);
   scheduler_.Pump(now, outbox);
   if (scheduler_.wake_at() < sleeps_until_) wake_thread_.NotifyOne();
   OpenGateLocked();
 }
 
-void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.InlineClasses() : 0); }
+void Batcher::OpenGateLocked() { gate_.Open(scheduler_.InlineClasses()); }
 
 void Batcher::Submit(Flight* flight) {
   flight->Prepare();
@@ -56,12 +55,12 @@ void Batcher::RunThread(TimeNs expected) {
       // that waits, and the next reading is compared with it, so that no pause goes unnoticed.
       now = clock_.Now();
       const TimeNs late = now - expected;
-      if (late > tick) recovery_.Forgive(late);
+      if (late > tick) scheduler_.Forgive(late);
     }
     PumpAt(now);
     MutexLock lock(mu_);
     expected = now;
-    const TimeNs until = std::min({scheduler_.wake_at(), recovery_.WatchdogAt(), now + tick});
+    const TimeNs until = std::min({scheduler_.wake_at(), scheduler_.WatchdogAt(), now + tick});
     const TimeNs sleep = until - clock_.Now();
     if (stopping_ || sleep <= 0) continue;
     sleeps_until_ = until;

@@ -30,7 +30,6 @@ bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
   const absl::Status& status = flight->batch->status;
   const bool good = status.ok();
   if (good) {
-    credits_.Learn(*flight, now);
     placer_.Learn(*flight, now);
     scheduler_.Landed(*flight, outbox);
   } else {
@@ -38,7 +37,7 @@ bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
     const std::string_view reason = down                                ? kDeviceLost
                                     : absl::IsResourceExhausted(status) ? kOutOfMemory
                                                                         : kBatchFailed;
-    recovery_.Retry(*flight, reason, status.message(), now, outbox);
+    scheduler_.Failed(*flight, reason, status, outbox);
     credits_.Recycle(flight);
   }
   PumpLocked(now, outbox);

@@ -60,25 +60,10 @@ void Credits::Recycle(Flight* flight) {
   idle_.push_back(flight);
 }
 
-void Credits::Learn(const Flight& flight, TimeNs now) {
-  constexpr double kKeep = 7.0 / 8;
-  Lanes& lanes = backends_[flight.backend];
-  const TimeNs took_ns = std::max<TimeNs>(1, now - flight.formed_at);
-  lanes.recent_bytes =
-      lanes.recent_bytes * kKeep + static_cast<double>(std::max(flight.bytes, flight.charge));
-  lanes.recent_ns = lanes.recent_ns * kKeep + static_cast<double>(took_ns);
-}
-
-double Credits::BytesPerNs() const {
-  constexpr double kAssumed = 1;  // of a lane that has counted nothing yet
-  constexpr double kLeast = 1e-6;
-  double rate = 0;
-  for (const Lanes& lanes : backends_) {
-    if (lanes.down) continue;
-    rate +=
-        lanes.info->lanes * (lanes.recent_ns > 0 ? lanes.recent_bytes / lanes.recent_ns : kAssumed);
-  }
-  return std::max(rate, kLeast);
+uint32_t Credits::lanes() const {
+  uint32_t lanes = 0;
+  for (const Lanes& each : backends_) lanes += each.down ? 0 : each.info->lanes;
+  return lanes;
 }
 
 }  // namespace histogram::server

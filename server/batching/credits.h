@@ -1,7 +1,7 @@
 // The lanes of all backends, and the batches that hold them.
 //
 // A lane is one credit. A flight takes a credit when it is formed and returns it when its batch
-// comes back. Credits also holds which backends are down, and how fast the lanes were lately.
+// comes back. Credits also holds which backends are down.
 //
 // Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. Owns the
 // flights. The backends outlive it.
@@ -54,10 +54,8 @@ class Credits {
   // Puts the flight back into the pool. REQUIRES: its credit was returned.
   void Recycle(Flight* flight);
 
-  // Learns the speed of a lane from a batch that came back in time.
-  void Learn(const Flight& flight, TimeNs now);
-  // The throughput of all usable lanes together; > 0.
-  double BytesPerNs() const;
+  // Those of all backends that are not down.
+  uint32_t lanes() const;
 
  private:
   struct Lanes {
@@ -66,8 +64,6 @@ class Credits {
     bool down = false;  // as noted here; the backend itself may be down earlier
     std::vector<Flight*> flights;
     TimeNs taken_at = 0;
-    // The charged bytes and nanoseconds of a lane's latest batches; older ones count less.
-    double recent_bytes = 0, recent_ns = 0;
   };
 
   std::vector<Lanes> backends_;

@@ -26,9 +26,7 @@ void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_
 void Flight::Add(const Piece& piece) {
   pieces.push_back(piece);
   bytes += piece.bytes;
-  if (!piece.whole) return;
-  charge += piece.job->charge_bytes;
-  ++whole_jobs;
+  whole_jobs += piece.whole ? 1 : 0;
 }
 
 void Flight::Prepare() {
@@ -83,9 +81,8 @@ void Flight::AddUp(const Piece& piece) {
 void Flight::Reset() {
   quarantined = false;
   backend = -1;
-  failed_on = 0;
   pieces.clear();
-  bytes = charge = 0;
+  bytes = 0;
   whole_jobs = 0;
   started_at.store(kNever, std::memory_order_relaxed);
   if (batch != nullptr) {

@@ -37,11 +37,9 @@ struct Piece {
 struct Flight {
   bool quarantined = false;  // the watchdog has removed its pieces; the backend still has it
   int backend = -1;
-  BackendMask failed_on = 0;  // backends that failed these pieces before
   ClosedBy closed_by = ClosedBy::kIdle;
   std::vector<Piece> pieces;
   uint64_t bytes = 0;       // of all pieces
-  uint64_t charge = 0;      // charge_bytes of its whole jobs
   uint32_t whole_jobs = 0;  // pieces that are whole jobs
   TimeNs formed_at = 0;
   std::atomic<TimeNs> started_at{kNever};

@@ -316,31 +316,19 @@ TEST_F(BatcherTest, AFullQueueRefuses) {
   EXPECT_TRUE(refused.ok());
 }
 
-TEST_F(BatcherTest, TheRetryHintFollowsTheRate) {
-  limits_.queue_bytes_max = 30000;
-  Add({});
-  // A lane that has been getting 10,000 bytes done in 100 ms.
-  for (int i = 0; i < 100; ++i) {
-    Enqueue(9900);
-    clock_.AdvanceUs(100'000);
-    puppet().Complete();
+TEST_F(BatcherTest, TheRetryHintGrowsWithWhatIsQueuedUpToASecond) {
+  limits_.queue_bytes_max = 6'000'000'000;
+  Add({.lanes = 2});
+  TestJob& refused = NewJob(1, 9);
+  refused.charge_bytes = limits_.queue_bytes_max;
+  for (const uint64_t charge : {600'000'000, 2'000'000'000}) {
+    TestJob& job = NewJob(1, charge);
+    job.charge_bytes = charge;
+    Enqueue(job);
+    const ErrorDetail detail =
+        Refused(refused, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse);
+    EXPECT_EQ(detail.retry_after_ms, charge < 1'000'000'000 ? 300u : 1000u);
   }
-  for (uint64_t caller = 1; caller <= 3; ++caller) Enqueue(9900, caller);
-  TestJob& refused = NewJob(1, 4);
-  auto hint = [&] {
-    return Refused(refused, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse)
-        .retry_after_ms.value_or(0);
-  };
-  EXPECT_NEAR(hint(), 300, 1);
-  puppet().CompleteAll();
-  // It may say no more than a second, however slow the lane is.
-  for (int i = 0; i < 10; ++i) {
-    Enqueue(1);
-    clock_.AdvanceUs(1'000'000);
-    puppet().Complete();
-  }
-  for (uint64_t caller = 1; caller <= 3; ++caller) Enqueue(9900, caller);
-  EXPECT_EQ(hint(), 1000u);
   puppet().CompleteAll();
 }
 
