@@ -1,5 +1,5 @@
 // Collects payloads into batches and hands these to backends: to the kind that gets more done
-// (preference.h), and of that kind to the backend that is expected to finish first (policy.h).
+// (preference.h), and of that kind to the first backend that has a free lane.
 //
 // While nothing waits for the CPU, the thread that brings a small payload for it counts that,
 // without a lock (inline_gate.h). The batcher holds one credit for each lane. With a free lane and
@@ -7,8 +7,8 @@
 // All methods are thread-safe.
 //
 // This class has the lock, the hand-over and the thread. Plain classes decide under the lock: which
-// lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h, preference.h),
-// what is queued and what is executed again (scheduler.h, admission.h, fair_queue.h).
+// lanes are free (credits.h), which backend a batch goes to (placer.h, preference.h), what is queued
+// and what is executed again (scheduler.h, admission.h, fair_queue.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 

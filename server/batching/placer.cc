@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
 #include "server/base/thresholds.h"
 
@@ -13,28 +14,11 @@ namespace {
 // its lanes hang, or the host stands still. Not measured apart.
 constexpr TimeNs kPatienceNs = 20'000'000;
 
-// What is known of the workload from the plan.
-Workload WorkloadOf(const Plan& plan) {
-  if (plan.counts_values()) return {};
-  return {.sample_bytes = static_cast<uint32_t>(SampleBytes(plan.type())),
-          .bin_count = plan.bin_count()};
-}
-
 // Most payloads of a batch under this plan.
 uint32_t PayloadsMax(const BackendInfo& info, const Plan& plan) {
   if (plan.counts_values()) return info.lane_payloads;
   return static_cast<uint32_t>(
       std::min<uint64_t>(info.lane_payloads, info.lane_counters / plan.counter_count()));
-}
-
-// What `backend` would take for the batch that it would get of that queue.
-uint64_t PredictNs(const Backend& backend, const QueueView& queue, Workload workload,
-                   uint32_t payloads_max, const BatchingLimits& limits) {
-  const uint32_t payloads = std::min({queue.payloads, limits.batch_payloads_max, payloads_max});
-  workload.batch_bytes = std::min({queue.bytes, limits.batch_bytes_max, backend.info().lane_bytes});
-  workload.payload_bytes = std::min(queue.next_bytes, workload.batch_bytes);
-  workload.payload_count = std::max<uint32_t>(1, payloads);
-  return std::min<uint64_t>(backend.EstimateNs(workload), kNever / 4);
 }
 
 // What stands for all typed samples where the kinds are first compared.
@@ -46,12 +30,15 @@ std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits&
   std::array<BackendKind, Preference::kClasses> estimated{};
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t bytes = Preference::BytesMax(c) / 2;
-    const Workload samples = Preference::IsTyped(c) ? kUsualSamples : Workload();
-    const QueueView lone{.payloads = 1, .bytes = bytes, .next_bytes = bytes};
+    Workload lone = Preference::IsTyped(c) ? kUsualSamples : Workload();
+    lone.payload_count = 1;
     std::array<uint64_t, kBackendKinds> least = {kNever, kNever};
     for (int b = 0; b < credits.size(); ++b) {
-      uint64_t& ns = least[static_cast<size_t>(credits.info(b).kind)];
-      ns = std::min(ns, PredictNs(credits.backend(b), lone, samples, 1, limits));
+      const BackendInfo& info = credits.info(b);
+      lone.payload_bytes = lone.batch_bytes =
+          std::min({bytes, limits.batch_bytes_max, info.lane_bytes});
+      uint64_t& ns = least[static_cast<size_t>(info.kind)];
+      ns = std::min({ns, credits.backend(b).EstimateNs(lone), uint64_t{kNever / 4}});
     }
     if (std::max(least[0], least[1]) == kNever) return std::nullopt;
     estimated[c] = least[0] <= least[1] ? BackendKind::kCpu : BackendKind::kGpu;
@@ -65,7 +52,73 @@ uint64_t WholeSamples(uint64_t bytes, const Job& job) {
   return std::max(size, bytes - bytes % size);
 }
 
+constexpr uint64_t kPartsPerSplitMin = 4;
+// A lane's share of the queue is not made smaller than this: a batch should be worth its hand-over.
+// Not measured apart.
+constexpr uint64_t kFillBytesMin = 256 << 10;
+constexpr uint32_t kFillPayloadsMin = 64;
+
+// Lanes of this backend that the queue may take now.
+uint32_t FreeFor(const QueueView& queue, const BackendView& backend) {
+  const bool leave_one = queue.next_executing && queue.payloads == 1 && backend.lanes > 1;
+  return backend.free - ((leave_one && backend.free > 0) ? 1 : 0);
+}
+
+uint64_t PartBytesMin(const BatchingLimits& limits) {
+  return std::max<uint64_t>(1, limits.split_bytes_min / kPartsPerSplitMin);
+}
+
+// Over how many lanes the first payload is cut.
+uint32_t Parts(uint64_t bytes, const BackendView& backend, uint32_t free,
+               const BatchingLimits& limits) {
+  if (bytes < limits.split_bytes_min) return 1;
+  // Of the lanes that are free one is left to others (`free` may be without it already).
+  const uint32_t over = backend.lanes > 1 ? std::min(free, backend.free - 1) : free;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(bytes / PartBytesMin(limits), 1, std::max<uint32_t>(1, over)));
+}
+
+// The most that one lane takes of a payload that is cut: its share of what is left, as if all lanes
+// but one were free, since those that are busy soon are (guided self-scheduling: Polychronopoulos
+// and Kuck, 1987). A GPU's lanes share one link, which a cut makes no faster.
+uint64_t PieceBytesMax(const QueueView& queue, const BackendView& backend,
+                       const BatchingLimits& limits) {
+  const bool cut = queue.next_executing || queue.next_bytes >= limits.split_bytes_min;
+  if (!cut || backend.kind == BackendKind::kGpu || backend.lanes < 2)
+    return std::numeric_limits<uint64_t>::max();
+  return std::max(PartBytesMin(limits), queue.next_bytes / (backend.lanes - 1));
+}
+
 }  // namespace
+
+Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
+                const BatchingLimits& limits) {
+  if (queue.payloads == 0) return {};
+  const auto first = std::find_if(backends.begin(), backends.end(), [&](const BackendView& each) {
+    return each.up && FreeFor(queue, each) > 0;
+  });
+  if (first == backends.end()) return {};
+  const BackendView& backend = *first;
+
+  Decision decision;
+  const uint64_t bytes_max =
+      std::max<uint64_t>(1, std::min(limits.batch_bytes_max, backend.lane_bytes));
+  const uint32_t payloads_max =
+      std::max<uint32_t>(1, std::min(limits.batch_payloads_max, backend.lane_payloads));
+  if (queue.bytes >= bytes_max) {
+    decision.closed_by = ClosedBy::kBytes;
+  } else if (queue.payloads >= payloads_max) {
+    decision.closed_by = ClosedBy::kPayloads;
+  }
+  decision.backend = static_cast<int>(first - backends.begin());
+  decision.fill_bytes_max =
+      std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / backend.lanes));
+  decision.payloads_max =
+      std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / backend.lanes));
+  decision.parts = Parts(queue.next_bytes, backend, FreeFor(queue, backend), limits);
+  decision.bytes_max = std::min(bytes_max, PieceBytesMax(queue, backend, limits));
+  return decision;
+}
 
 Placer::Placer(const BatchingLimits& limits, const Credits& credits)
     : limits_(limits), credits_(credits), preference_(Estimate(credits, limits)) {
@@ -161,17 +214,6 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
   TimeNs wake_at = kNever;
   if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) {
     KeepOneKind(now, job, wake_at);
-  }
-  const auto choices = std::count_if(views_.begin(), views_.end(), [](const BackendView& view) {
-    return view.up && view.free > 0;
-  });
-  // Only now: a prediction takes as long as all the rest here, under the lock that all loops share.
-  if (choices > 1) {
-    for (int b = 0; b < credits_.size(); ++b) {
-      if (!views_[b].up) continue;
-      views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, WorkloadOf(job.plan),
-                                          views_[b].lane_payloads, limits_);
-    }
   }
   Decision decision = server::Decide(queue, views_, limits_);
   decision.wake_at = wake_at;

@@ -1,5 +1,5 @@
-// Decides which backend the next batch goes to, and when. It asks the policy (policy.h), with the
-// state of the backends, the kind that gets more done (preference.h), and predicted times.
+// Decides which backend the next batch goes to, and when: by the queue, the state of the backends,
+// and the kind that gets more done (preference.h).
 //
 // Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. The backends,
 // the limits and the credits outlive it.
@@ -11,18 +11,63 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "server/base/clock.h"
+#include "server/base/observer.h"
 #include "server/batching/credits.h"
 #include "server/batching/flight.h"
 #include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
-#include "server/batching/policy.h"
 #include "server/batching/preference.h"
 #include "server/batching/snapshot.h"
 
 namespace histogram::server {
+
+// Decide's view of the queue: the payloads of one size class, which may share a batch.
+struct QueueView {
+  uint32_t payloads = 0;
+  uint64_t bytes = 0;
+  uint64_t next_bytes = 0;      // what is left of the first payload
+  bool next_executing = false;  // a part of that payload is executing
+};
+
+// Decide's view of a backend.
+struct BackendView {
+  bool up = true;
+  BackendKind kind = BackendKind::kGpu;
+  uint32_t free = 0;  // lanes without a batch
+  uint32_t lanes = 0;
+  uint64_t lane_bytes = 0;     // most bytes of one batch
+  uint32_t lane_payloads = 0;  // most payloads of one batch
+};
+
+struct Decision {
+  int backend = -1;             // index into the backends; -1: wait
+  uint32_t payloads_max = 0;    // close the batch at this many payloads ...
+  uint64_t bytes_max = 0;       // ... or this many bytes (a first payload larger than this is cut)
+  uint64_t fill_bytes_max = 0;  // add no payload that makes the batch larger than this
+  uint32_t parts = 1;           // cut the first payload into this many parts, over free lanes
+  ClosedBy closed_by = ClosedBy::kIdle;
+  TimeNs wake_at = kNever;  // decide again at this time, if nothing else happens; Placer's
+};
+
+// Decides what to dispatch to which backend. A pure function, without clock, lock or I/O.
+// `backends` are in order of preference.
+// - It chooses the first backend with a free lane. With no free lane the queue waits.
+// - With a free lane, a batch closes at once.
+// - A payload of split_bytes_min or more is cut over all free lanes but one, so that small payloads
+//   find a lane. A backend with one lane has none to spare. For the same reason the rest of a
+//   payload that is executing in part does not take the last lane while nothing else is queued.
+//   No part but the last is smaller than a quarter of split_bytes_min. On the CPU no part is larger
+//   than a lane's share of what is left, so that lanes that become free take part.
+// - A batch takes at most its lane's share of the queue, but 64 payloads and 256 KiB in any case:
+//   the other lanes will soon be free too.
+// - A payload larger than bytes_max is cut to that. Its rest stays first of its caller.
+// Backends that are down or have no lanes are skipped. With none left the decision is to wait.
+Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
+                const BatchingLimits& limits);
 
 class Placer {
  public:

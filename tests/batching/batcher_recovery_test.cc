@@ -110,7 +110,6 @@ TEST_F(BatcherRecoveryTest, AFailureInlineGoesElsewhere) {
   limits_.inline_bytes_max = 100;
   Add({.name = "cpu", .kind = BackendKind::kCpu});
   Add({.name = "other"});
-  puppet(0).set_estimate([](const Workload&) { return 1; });
   puppet(0).set_execute_status(absl::InternalError("no"));
   TestJob& job = Enqueue(100);
   ASSERT_EQ(puppet(0).held(), 1u) << "a lane tries once more";
@@ -146,8 +145,6 @@ TEST_F(BatcherRecoveryTest, DeadlinesAndCancelsHoldBeforeARerun) {
 TEST_F(BatcherRecoveryTest, ARerunIsCutToTheOtherLane) {
   Add({.name = "gpu"});
   Add({.name = "small", .lane_bytes = 100});
-  puppet(0).set_estimate([](const Workload&) { return 10; });
-  puppet(1).set_estimate([](const Workload&) { return 1'000'000; });
   TestJob& job = Enqueue(250);
   puppet(0).Fail(absl::InternalError("no"));
   EXPECT_EQ(puppet(1).sizes(), Sizes{100});
