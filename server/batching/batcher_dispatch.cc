@@ -1,7 +1,8 @@
-// How batches leave: formed when they are due, and submitted to backends.
+// How batches leave, formed when they are due, and how they end.
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "server/batching/batcher.h"
@@ -67,6 +68,96 @@ void Batcher::RunThread(TimeNs expected) {
     wake_thread_.WaitFor(mu_, std::chrono::nanoseconds(sleep));
     sleeps_until_ = 0;
     expected = until;
+  }
+}
+
+// --- Ending: taken back from backends, delivered to their jobs, reported
+
+void Batcher::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
+  Outbox outbox;
+  std::vector<std::shared_ptr<const void>> released;  // dropped without the lock
+  {
+    MutexLock lock(mu_);
+    flight->batch = std::move(batch);
+    if (flight->quarantined) {  // nothing depends on it any more
+      credits_.Return(flight);
+      released.swap(flight->owners);
+      credits_.Recycle(flight);
+      idle_.NotifyAll();
+      return;
+    }
+    ++active_;
+    if (TakeBackLocked(flight, clock_.Now(), outbox)) outbox.delivered.push_back(flight);
+  }
+  Finish(outbox);
+}
+
+bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
+  credits_.Return(flight);
+  const absl::Status& status = flight->batch->status;
+  const bool good = status.ok();
+  if (good) {
+    placer_.Learn(*flight, now);
+    scheduler_.Landed(*flight, outbox);
+  } else {
+    const bool down = (credits_.Refresh(outbox) >> flight->backend & 1) == 0;
+    const std::string_view reason = down                                ? kDeviceLost
+                                    : absl::IsResourceExhausted(status) ? kOutOfMemory
+                                                                        : kBatchFailed;
+    scheduler_.Failed(*flight, reason, status, outbox);
+    credits_.Recycle(flight);
+  }
+  PumpLocked(now, outbox);
+  return good;
+}
+
+void Batcher::Finish(Outbox& outbox) {
+  for (Flight* flight : outbox.submits) Submit(flight);
+  ReportBackends(outbox);
+  Deliver(outbox);
+  MutexLock lock(mu_);
+  for (Flight* flight : outbox.delivered) credits_.Recycle(flight);
+  --active_;
+  if (IdleLocked()) idle_.NotifyAll();
+}
+
+void Batcher::ReportBackends(const Outbox& outbox) {
+  for (const Outbox::Down& down : outbox.downs) {
+    if (down.reason == kWatchdog) {
+      backends_[down.backend]->MarkDown("a batch took longer than --batch-max");
+    }
+    observer_.BackendDown(backends_[down.backend]->info().name, down.reason);
+  }
+  for (const Outbox::FellBack& fell : outbox.fell_back) {
+    observer_.FellBack(backends_[fell.from]->info().name, backends_[fell.to]->info().name,
+                       fell.reason);
+  }
+}
+
+void Batcher::Deliver(Outbox& outbox) {
+  for (; outbox.expired > 0; --outbox.expired) observer_.Expired();
+  for (; outbox.cancelled > 0; --outbox.cancelled) observer_.Cancelled();
+  const bool before = std::exchange(in_callback, true);
+  for (Flight* flight : outbox.delivered) Deliver(*flight);
+  for (const Outbox::Finished& finished : outbox.finished) {
+    if (finished.status.ok()) {
+      observer_.StageFinished(Stage::kQueue, finished.job->report.backend, finished.job->queue_ns);
+    }
+    finished.job->Done(finished.status);
+  }
+  in_callback = before;
+}
+
+void Batcher::Deliver(Flight& flight) {
+  const BatchReport& report = flight.batch->report;
+  observer_.BatchFinished(report, flight.bytes, flight.closed_by);
+  for (const Piece& piece : flight.pieces) {
+    if (!piece.whole) continue;  // added up under the lock
+    Job* job = piece.job;
+    flight.Give(piece);
+    job->report = report;
+    observer_.StageFinished(Stage::kQueue, report.backend, job->queue_ns);
+    job->Done(absl::OkStatus());
   }
 }
 

@@ -18,7 +18,6 @@
 #include "server/base/clock.h"
 #include "server/base/observer.h"
 #include "server/batching/flight.h"
-#include "server/batching/outbox.h"
 
 namespace histogram::server {
 

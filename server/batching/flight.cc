@@ -4,9 +4,10 @@
 #include <cassert>
 
 namespace histogram::server {
+namespace {
 
-void ClearCounts(Job& job) { job.counters.assign(job.plan.counter_count(), 0); }
-
+// Appends bytes [offset, offset + bytes) of `fragments` to `out`, as fragments: it copies no
+// payload. REQUIRES: offset + bytes is at most the sum of the fragments' sizes.
 void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
                   std::vector<Fragment>& out) {
   for (const Fragment& fragment : fragments) {
@@ -22,6 +23,8 @@ void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_
   }
   assert(bytes == 0);
 }
+
+}  // namespace
 
 void Flight::Add(const Piece& piece) {
   pieces.push_back(piece);

@@ -221,7 +221,7 @@ bool Scheduler::TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeN
   const bool gone = queue_.Take(c, bytes);
   if (!whole) {
     if (offset == 0) {
-      ClearCounts(*job);
+      job->counters.assign(job->plan.counter_count(), 0);
       notes.pieces = 1;
     }
     if (!gone) ++notes.pieces;

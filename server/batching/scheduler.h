@@ -25,7 +25,6 @@
 #include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
-#include "server/batching/outbox.h"
 #include "server/batching/placer.h"
 #include "server/batching/snapshot.h"
 
