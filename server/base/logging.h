@@ -52,8 +52,7 @@ void InitLogging(LogLevel from, LogFormat format);
 bool LogEnabled(LogLevel level);
 
 // Writes one event. It neither throws nor waits: a line that standard error does not take at once,
-// a pipe that nobody reads for example, is lost. The next line that can be written is preceded by
-// one that says how many were.
+// a pipe that nobody reads for example, is lost, and counted.
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields = {});
 
 // Lets one event a period through and counts those that it holds back. Thread-safe, lock-free.
