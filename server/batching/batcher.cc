@@ -27,9 +27,8 @@ Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, C
       observer_(observer),
       batch_ns_max_(static_cast<TimeNs>(limits.batch_us_max * 1000)),
       limits_(limits),
-      credits_(backends_),
-      placer_(limits_, credits_),
-      scheduler_(limits_, credits_, placer_),
+      placer_(limits_, backends_),
+      scheduler_(limits_, placer_),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
       inline_bytes_max_(InlineBytesMax(limits, cpu_)),
       charge_max_(limits.queue_bytes_max),
@@ -51,8 +50,8 @@ Batcher::~Batcher() {
   }
   if (thread_.joinable()) thread_.join();
   MutexLock lock(mu_);
-  for (int b = 0; b < credits_.size(); ++b) {
-    while (credits_.busy(b) > 0) idle_.Wait(mu_);
+  for (int b = 0; b < placer_.size(); ++b) {
+    while (placer_.busy(b) > 0) idle_.Wait(mu_);
   }
 }
 
@@ -87,11 +86,11 @@ Batcher::Snapshot Batcher::snapshot() const {
   scheduler_.Report(snapshot);
   snapshot.in_flight += gate_.inside();
   snapshot.backends.reserve(backends_.size());
-  for (int b = 0; b < credits_.size(); ++b) {
-    snapshot.backends.push_back({.name = credits_.info(b).name,
-                                 .up = credits_.up(b),
-                                 .lanes = credits_.info(b).lanes,
-                                 .lanes_busy = credits_.busy(b)});
+  for (int b = 0; b < placer_.size(); ++b) {
+    snapshot.backends.push_back({.name = placer_.info(b).name,
+                                 .up = placer_.up(b),
+                                 .lanes = placer_.info(b).lanes,
+                                 .lanes_busy = placer_.busy(b)});
   }
   snapshot.placements = placer_.placements();
   return snapshot;

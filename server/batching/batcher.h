@@ -24,7 +24,6 @@
 #include "kernels/mutex.h"
 #include "server/base/clock.h"
 #include "server/base/observer.h"
-#include "server/batching/credits.h"
 #include "server/batching/flight.h"
 #include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
@@ -165,7 +164,6 @@ class Batcher {
 
   mutable Mutex mu_;
   BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain sets the delay to 0
-  Credits credits_ ABSL_GUARDED_BY(mu_);
   Placer placer_ ABSL_GUARDED_BY(mu_);
   Scheduler scheduler_ ABSL_GUARDED_BY(mu_);
   // Of what is counted where it arrives.

@@ -17,7 +17,7 @@ TimeNs Batcher::PumpAt(TimeNs now) {
     MutexLock lock(mu_);
     ++active_;
     scheduler_.Quarantine(now, outbox);
-    credits_.Refresh(outbox);
+    placer_.Refresh(outbox);
     PumpLocked(now, outbox);
   }
   Finish(outbox);
@@ -80,9 +80,9 @@ void Batcher::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
     MutexLock lock(mu_);
     flight->batch = std::move(batch);
     if (flight->quarantined) {  // nothing depends on it any more
-      credits_.Return(flight);
+      placer_.Return(flight);
       released.swap(flight->owners);
-      credits_.Recycle(flight);
+      placer_.Recycle(flight);
       idle_.NotifyAll();
       return;
     }
@@ -93,19 +93,19 @@ void Batcher::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
 }
 
 bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
-  credits_.Return(flight);
+  placer_.Return(flight);
   const absl::Status& status = flight->batch->status;
   const bool good = status.ok();
   if (good) {
     placer_.Learn(*flight, now);
     scheduler_.Landed(*flight, outbox);
   } else {
-    const bool down = (credits_.Refresh(outbox) >> flight->backend & 1) == 0;
+    const bool down = (placer_.Refresh(outbox) >> flight->backend & 1) == 0;
     const std::string_view reason = down                                ? kDeviceLost
                                     : absl::IsResourceExhausted(status) ? kOutOfMemory
                                                                         : kBatchFailed;
     scheduler_.Failed(*flight, reason, status, outbox);
-    credits_.Recycle(flight);
+    placer_.Recycle(flight);
   }
   PumpLocked(now, outbox);
   return good;
@@ -116,7 +116,7 @@ void Batcher::Finish(Outbox& outbox) {
   ReportBackends(outbox);
   Deliver(outbox);
   MutexLock lock(mu_);
-  for (Flight* flight : outbox.delivered) credits_.Recycle(flight);
+  for (Flight* flight : outbox.delivered) placer_.Recycle(flight);
   --active_;
   if (IdleLocked()) idle_.NotifyAll();
 }

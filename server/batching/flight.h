@@ -3,8 +3,8 @@
 // A flight owns the rows that the backend counts into, and the cut fragments that it reads. A job
 // gets its results only if the batch comes back in time. Flights are pooled and keep their memory.
 //
-// Credits owns it. The batcher's lock guards its members, with one exception: the thread
-// that prepares a flight (until started_at is set) or delivers it (after its credit was returned)
+// Placer owns it. The batcher's lock guards its members, with one exception: the thread
+// that prepares a flight (until started_at is set) or delivers it (after its lane was returned)
 // needs no lock. The watchdog does not touch such flights.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 #define HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
@@ -44,7 +44,6 @@ struct Flight {
   std::vector<Piece> pieces;
   uint64_t bytes = 0;       // of all pieces
   uint32_t whole_jobs = 0;  // pieces that are whole jobs
-  TimeNs formed_at = 0;
   std::atomic<TimeNs> started_at{kNever};
 
   std::unique_ptr<Batch> batch;             // null while the backend has it

@@ -1,21 +1,25 @@
-// Decides which backend the next batch goes to, and when: by the queue, the state of the backends,
-// and the kind that gets more done (preference.h).
+// The lanes of all backends, the batches that hold them, and which one the next batch goes to: by
+// the queue, the state of the backends, and the kind that gets more done (preference.h).
 //
-// Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. The backends,
-// the limits and the credits outlive it.
+// A lane is one credit. A flight takes it when it is formed and returns it when its batch comes
+// back.
+//
+// Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. Owns the
+// flights. The backends and the limits outlive it.
 #ifndef HISTOGRAM_SERVER_BATCHING_PLACER_H_
 #define HISTOGRAM_SERVER_BATCHING_PLACER_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "server/base/clock.h"
 #include "server/base/observer.h"
-#include "server/batching/credits.h"
 #include "server/batching/flight.h"
 #include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
@@ -71,7 +75,39 @@ Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
 
 class Placer {
  public:
-  Placer(const BatchingLimits& limits, const Credits& credits);
+  // REQUIRES: at most kBackendsMax backends.
+  Placer(const BatchingLimits& limits, const std::vector<Backend*>& backends);
+
+  // --- The lanes
+
+  int size() const { return static_cast<int>(backends_.size()); }
+  const BackendInfo& info(int b) const { return *backends_[b].info; }
+
+  bool up(int b) const { return !backends_[b].down && backends_[b].backend->up(); }
+  bool usable(int b) const { return up(b) && info(b).lanes > 0; }
+  // The backends that are usable now. Notes those that went down since the last call.
+  BackendMask Refresh(Outbox& outbox);
+  // The backend gets no more batches. Keeps the first reason.
+  void MarkDown(int b, std::string_view reason, Outbox& outbox);
+
+  // The batches of a backend; each holds one lane.
+  absl::Span<Flight* const> flights(int b) const { return backends_[b].flights; }
+  uint32_t busy(int b) const { return static_cast<uint32_t>(flights(b).size()); }
+  uint32_t free(int b) const { return info(b).lanes - busy(b); }
+  // Whether a usable backend outside `except` has a free lane.
+  bool AnyFree(BackendMask except) const;
+
+  // Takes a lane for a batch. REQUIRES: free(b) > 0.
+  Flight* Take(int b, ClosedBy closed_by, TimeNs now);
+  // Returns the lane. The flight keeps its pieces until Recycle.
+  void Return(Flight* flight);
+  // Puts the flight back into the pool. REQUIRES: its lane was returned.
+  void Recycle(Flight* flight);
+
+  // Those of all backends that are not down.
+  uint32_t lanes() const;
+
+  // --- Where the next batch goes
 
   // The kind of backend that a job which comes now goes to.
   BackendKind Prefer(const Job& job, TimeNs now);
@@ -101,12 +137,22 @@ class Placer {
   std::vector<Placement> placements() const;
 
  private:
+  struct Lanes {
+    Backend* backend = nullptr;
+    const BackendInfo* info = nullptr;
+    bool down = false;  // as noted here; the backend itself may be down earlier
+    std::vector<Flight*> flights;
+    TimeNs taken_at = 0;  // when a lane was last taken
+  };
+
   // Keeps in views_ only the kind that the job prefers. Sets `wake_at` to the time to decide again:
   // the other kind may serve then. REQUIRES: BothKindsUp().
   void KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at);
 
   const BatchingLimits& limits_;
-  const Credits& credits_;
+  std::vector<Lanes> backends_;
+  std::vector<std::unique_ptr<Flight>> pool_;
+  std::vector<Flight*> idle_;
   int cpu_ = -1;
   std::optional<Preference> preference_;  // only with both kinds of backend
   std::vector<BackendView> views_;        // memory that Decide reuses

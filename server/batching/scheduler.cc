@@ -44,10 +44,9 @@ absl::Status Scheduler::Refusal::ToStatus() const {
                    {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = retry_after_ms});
 }
 
-Scheduler::Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer)
+Scheduler::Scheduler(const BatchingLimits& limits, Placer& placer)
     : limits_(limits),
       batch_ns_max_(static_cast<TimeNs>(limits.batch_us_max * 1000)),
-      credits_(credits),
       placer_(placer),
       queue_(limits.small_bytes_max),
       admission_(limits.queue_bytes_max) {}
@@ -65,7 +64,7 @@ Scheduler::Refusal Scheduler::Refuse(const Job& job, Room room) const {
   // As if each lane counted a byte a nanosecond. Queued payloads may also be held back for a batch
   // to fill.
   constexpr uint64_t kBytesPerMs = 1'000'000, kMaxMs = 1000;
-  const uint64_t ms = admission_.charged_bytes() / (std::max(1U, credits_.lanes()) * kBytesPerMs) +
+  const uint64_t ms = admission_.charged_bytes() / (std::max(1U, placer_.lanes()) * kBytesPerMs) +
                       limits_.batch_delay_us_max / 1000;
   return {.room = room,
           .charge = job.charge_bytes,
@@ -142,8 +141,8 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
   if (queue_.payloads(c) == 0) return dropped;
   Job& front = *queue_.Front(c);
   const BackendMask unfit = placer_.CannotCount(front) | front.notes_.failed_on;
-  if (!credits_.AnyFree(unfit)) {
-    const BackendMask up = credits_.Refresh(outbox);
+  if (!placer_.AnyFree(unfit)) {
+    const BackendMask up = placer_.Refresh(outbox);
     if ((up & ~unfit) != 0) return dropped;
     front.notes_.failure = NoBackendFor(front, up, unfit);
     return DropDead(c, now, outbox);
@@ -175,7 +174,7 @@ void Scheduler::Form(FairQueue::SizeClass c, const Decision& decision, TimeNs no
       outbox.fell_back.push_back(
           {.from = notes.failed_last, .to = decision.backend, .reason = notes.reason});
     }
-    return outbox.submits.emplace_back(credits_.Take(decision.backend, decision.closed_by, now));
+    return outbox.submits.emplace_back(placer_.Take(decision.backend, decision.closed_by, now));
   };
   const uint64_t left = FairQueue::Left(*first);
   if (decision.parts > 1 || left > decision.bytes_max || first->notes_.pieces > 0) {
@@ -318,7 +317,7 @@ absl::Status Scheduler::NoBackendFor(const Job& job, BackendMask up, BackendMask
   }
   return MakeError(
       absl::StatusCode::kInternal,
-      absl::StrCat("the payload could not be counted on ", credits_.info(notes.failed_last).name,
+      absl::StrCat("the payload could not be counted on ", placer_.info(notes.failed_last).name,
                    " (", notes.error.message(), ") and there is no other backend to fall back on"),
       {.reason = (unfit & up) == 0 ? "DEVICE_LOST" : "BATCH_FAILED"});
 }
@@ -327,8 +326,8 @@ absl::Status Scheduler::NoBackendFor(const Job& job, BackendMask up, BackendMask
 
 TimeNs Scheduler::WatchdogAt() const {
   TimeNs first = kNever;
-  for (int b = 0; b < credits_.size(); ++b) {
-    for (const Flight* flight : credits_.flights(b)) {
+  for (int b = 0; b < placer_.size(); ++b) {
+    for (const Flight* flight : placer_.flights(b)) {
       if (flight->quarantined) continue;
       first = std::min(first, flight->started_at.load(std::memory_order_relaxed));
     }
@@ -337,11 +336,11 @@ TimeNs Scheduler::WatchdogAt() const {
 }
 
 void Scheduler::Quarantine(TimeNs now, Outbox& outbox) {
-  for (int b = 0; b < credits_.size(); ++b) {
-    for (Flight* flight : credits_.flights(b)) {
+  for (int b = 0; b < placer_.size(); ++b) {
+    for (Flight* flight : placer_.flights(b)) {
       const TimeNs started_at = flight->started_at.load(std::memory_order_acquire);
       if (flight->quarantined || started_at >= now || now - started_at <= batch_ns_max_) continue;
-      credits_.MarkDown(b, kWatchdog, outbox);
+      placer_.MarkDown(b, kWatchdog, outbox);
       flight->quarantined = true;
       for (const Piece& piece : flight->pieces) flight->owners.push_back(piece.job->payload_owner);
       Failed(*flight, kWatchdog, absl::UnavailableError("it took longer than --batch-max"), outbox);
@@ -351,8 +350,8 @@ void Scheduler::Quarantine(TimeNs now, Outbox& outbox) {
 }
 
 void Scheduler::Forgive(TimeNs ns) {
-  for (int b = 0; b < credits_.size(); ++b) {
-    for (Flight* flight : credits_.flights(b)) {
+  for (int b = 0; b < placer_.size(); ++b) {
+    for (Flight* flight : placer_.flights(b)) {
       if (flight->started_at.load(std::memory_order_relaxed) == kNever) continue;
       flight->started_at.fetch_add(ns, std::memory_order_relaxed);
     }

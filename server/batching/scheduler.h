@@ -9,7 +9,7 @@
 // of a batch that executes for too long off its lane; they have failed.
 //
 // Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. Owns no job. The
-// limits, the credits and the placer outlive it.
+// limits and the placer outlive it.
 #ifndef HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
 #define HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
 
@@ -19,7 +19,6 @@
 #include "absl/status/status.h"
 #include "server/base/clock.h"
 #include "server/batching/admission.h"
-#include "server/batching/credits.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/flight.h"
 #include "server/batching/inline_gate.h"
@@ -41,7 +40,7 @@ class Scheduler {
     absl::Status ToStatus() const;
   };
 
-  Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer);
+  Scheduler(const BatchingLimits& limits, Placer& placer);
 
   // Whether there is room for the job.
   Room RoomFor(const Job& job) const;
@@ -106,7 +105,6 @@ class Scheduler {
 
   const BatchingLimits& limits_;
   const TimeNs batch_ns_max_;  // a batch that executes longer is taken to hang
-  Credits& credits_;
   Placer& placer_;
   FairQueue queue_;
   Admission admission_;
