@@ -127,21 +127,16 @@ void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fiel
   }
 }
 
-std::optional<uint64_t> LogThrottle::Pass(TimeNs now) {
+void LogThrottle::Log(TimeNs now, LogLevel level, std::string_view event,
+                      std::vector<LogField> fields) {
   TimeNs next = next_.load(std::memory_order_relaxed);
   if (now < next || !next_.compare_exchange_strong(next, now + period_)) {
     held_back_.fetch_add(1, std::memory_order_relaxed);
-    return std::nullopt;
+    return;
   }
-  return held_back_.exchange(0, std::memory_order_relaxed);
-}
-
-void LogThrottled(LogThrottle& throttle, TimeNs now, LogLevel level, std::string_view event,
-                  std::vector<LogField> fields) {
-  const std::optional<uint64_t> suppressed = throttle.Pass(now);
-  if (!suppressed) return;
-  if (*suppressed > 0) fields.emplace_back("suppressed", *suppressed);
-  Log(level, event, fields);
+  const uint64_t suppressed = held_back_.exchange(0, std::memory_order_relaxed);
+  if (suppressed > 0) fields.emplace_back("suppressed", suppressed);
+  server::Log(level, event, fields);
 }
 
 std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,

@@ -25,13 +25,11 @@ Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, C
     : backends_(std::move(backends)),
       clock_(clock),
       observer_(observer),
-      batch_ns_max_(static_cast<TimeNs>(limits.batch_us_max * 1000)),
       limits_(limits),
       placer_(limits_, backends_),
       scheduler_(limits_, placer_),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
       inline_bytes_max_(InlineBytesMax(limits, cpu_)),
-      charge_max_(limits.queue_bytes_max),
       gate_(placer_.learns()) {
   {
     MutexLock lock(mu_);
@@ -61,7 +59,6 @@ void Batcher::Drain() {
   {
     MutexLock lock(mu_);
     ++active_;
-    limits_.batch_delay_us_max = 0;  // nothing more will come to fill a batch
     scheduler_.Drain();
     PumpLocked(now, outbox);
   }
@@ -115,7 +112,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) 
 bool Batcher::FitsHere(const Job& job, TimeNs now) const {
   return cpu_ != nullptr && job.bytes <= inline_bytes_max_ && !job.for_lane && !in_callback &&
          job.phases == nullptr &&  // its bytes do not tell how long it takes
-         job.charge_bytes <= std::min(job.bytes + kInlineAnswerBytesMax, charge_max_) &&
+         job.charge_bytes <= std::min(job.bytes + kInlineAnswerBytesMax, limits_.queue_bytes_max) &&
          !Scheduler::Unwanted(job, now);
 }
 

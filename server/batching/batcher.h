@@ -160,15 +160,14 @@ class Batcher {
   const std::vector<Backend*> backends_;
   Clock& clock_;
   Observer& observer_;
-  const TimeNs batch_ns_max_;  // the watchdog's limit
+  const BatchingLimits limits_;
 
   mutable Mutex mu_;
-  BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain sets the delay to 0
   Placer placer_ ABSL_GUARDED_BY(mu_);
   Scheduler scheduler_ ABSL_GUARDED_BY(mu_);
   // Of what is counted where it arrives.
   Backend* const cpu_;  // null: there is no CPU backend
-  const uint64_t inline_bytes_max_, charge_max_;
+  const uint64_t inline_bytes_max_;
   InlineGate gate_;
 
   uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;  // threads that will touch this object again

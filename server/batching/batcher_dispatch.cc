@@ -46,7 +46,8 @@ void Batcher::RunThread(TimeNs expected) {
   // Batches start without waking this thread, so it looks for slow ones from time to time.
   constexpr TimeNs kTickMin = 1'000'000;
   constexpr TimeNs kTickMax = 1'000'000'000;
-  const TimeNs tick = std::clamp(batch_ns_max_ / 4, kTickMin, kTickMax);
+  const TimeNs tick =
+      std::clamp(static_cast<TimeNs>(limits_.batch_us_max * 1000) / 4, kTickMin, kTickMax);
   while (true) {
     TimeNs now = 0;
     {

@@ -151,7 +151,8 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
                  .bytes = queue_.bytes(c),
                  .next_bytes = FairQueue::Left(front),
                  .next_executing = front.notes_.pieces > 1};
-  if (limits_.batch_delay_us_max > 0 && view.bytes < limits_.batch_bytes_max &&
+  // Once it drains, nothing more will come to fill a batch.
+  if (limits_.batch_delay_us_max > 0 && !draining_ && view.bytes < limits_.batch_bytes_max &&
       view.payloads < limits_.batch_payloads_max) {
     const auto until = front.enqueued_at + static_cast<TimeNs>(limits_.batch_delay_us_max * 1000);
     if (now < until) {

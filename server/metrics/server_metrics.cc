@@ -243,8 +243,8 @@ void ServerMetrics::RequestFinished(const RequestNote& request) {
   const LogLevel level = absl::IsInternal(status) ? LogLevel::kError
                          : failed                 ? LogLevel::kInfo
                                                   : LogLevel::kWarn;
-  LogThrottled(failed ? failed_ : slow_, clock_.Now(), level,
-               failed ? "request failed" : "slow request", fields);
+  (failed ? failed_ : slow_)
+      .Log(clock_.Now(), level, failed ? "request failed" : "slow request", fields);
 }
 
 void ServerMetrics::Refused(const absl::Status& status) {
@@ -296,15 +296,15 @@ void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_
 }
 
 void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) {
-  LogThrottled(ended_receiving_, clock_.Now(), LogLevel::kWarn,
-               "ended calls whose messages are not finished: memory is short",
-               {{"calls", calls}, {"held_bytes", held_bytes}, {"peer", peer}});
+  ended_receiving_.Log(clock_.Now(), LogLevel::kWarn,
+                       "ended calls whose messages are not finished: memory is short",
+                       {{"calls", calls}, {"held_bytes", held_bytes}, {"peer", peer}});
   cells_->Add(rejected_ + kReceiveMemory, calls);
 }
 
 void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::string_view reason) {
-  LogThrottled(fell_back_, clock_.Now(), LogLevel::kWarn, "a batch ran on another backend",
-               {{"from", from}, {"to", to}, {"reason", reason}});
+  fell_back_.Log(clock_.Now(), LogLevel::kWarn, "a batch ran on another backend",
+                 {{"from", from}, {"to", to}, {"reason", reason}});
   const auto known =
       std::find(kFallbackReasonNames.begin(), kFallbackReasonNames.end() - 1, reason);
   const auto r = static_cast<size_t>(known - kFallbackReasonNames.begin());
@@ -313,8 +313,8 @@ void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::st
 }
 
 void ServerMetrics::IntegrityFailure() {
-  LogThrottled(integrity_, clock_.Now(), LogLevel::kError,
-               "an answer was held back: its counts do not add up, or a recount differs", {});
+  integrity_.Log(clock_.Now(), LogLevel::kError,
+                 "an answer was held back: its counts do not add up, or a recount differs", {});
   cells_->Add(integrity_failures_, 1);
 }
 
