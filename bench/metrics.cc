@@ -15,10 +15,11 @@ namespace {
 
 MetricsOptions Options() {
   MetricsOptions options;
+  options.state = [] { return ServerState(); };
   for (const char* name : {"cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu"}) {
-    BackendDescription backend{name, "device", "uuid", "driver", {}};
-    for (int k = 0; k < 20; ++k) backend.kernels.push_back("kernel_number_" + std::to_string(k));
-    options.backends.push_back(backend);
+    auto& [info, kernels] = options.backends.emplace_back();
+    info.name = name;
+    for (int k = 0; k < 20; ++k) kernels.emplace_back().name = "kernel_number_" + std::to_string(k);
   }
   return options;
 }

@@ -78,7 +78,7 @@ class Backend {
   // Marks the backend down; the watchdog calls it. Later batches fail with UNAVAILABLE.
   virtual void MarkDown(const std::string& why) = 0;
 
-  // Predicted time of a batch of this shape. The batcher places batches by it.
+  // Predicted time of a batch of this shape. The batcher compares CPU and GPU by it.
   virtual uint64_t EstimateNs(const Workload& workload) const = 0;
 
   // Executes `batch` on a free lane. A thread of the backend calls `done` exactly once with the

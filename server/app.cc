@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,12 +38,16 @@ std::vector<Backend*> Pointers(const BackendSet& set) {
   return pointers;
 }
 
-MetricsOptions MakeMetricsOptions(const Config& config, const BackendSet& set) {
+MetricsOptions MakeMetricsOptions(const Config& config, const BackendSet& set,
+                                  std::function<ServerState()> state) {
   MetricsOptions options;
-  for (const auto& backend : set.backends) options.backends.push_back(DescribeBackend(*backend));
+  for (const auto& backend : set.backends) {
+    options.backends.push_back({backend->info(), backend->kernels()});
+  }
   options.config = config;
   options.build = GetBuildInfo();
   options.cuda = CudaCompiledIn();
+  options.state = std::move(state);
   return options;
 }
 
@@ -89,17 +94,13 @@ class App {
       : config_(config),
         set_(std::move(set)),
         backends_(Pointers(set_)),
-        metrics_(MakeMetricsOptions(config, set_)),
+        metrics_(MakeMetricsOptions(config, set_, [this] { return State(); })),
         batcher_(backends_, config.batching, Clock::Monotonic(), metrics_),
         context_{config.transport, batcher_, Clock::Monotonic(), metrics_, receive_memory} {
     context_.describe = [this] {
       return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
                       batcher_.snapshot().placements);
     };
-    metrics_.SetStateSource([this] {
-      return ServerState{batcher_.snapshot(), NotReadyBecause().empty(), draining_,
-                         context_.memory.replies.bytes(), unread_ended_};
-    });
   }
 
   absl::Status Start() {
@@ -192,6 +193,11 @@ class App {
   }
 
  private:
+  ServerState State() const {
+    return {batcher_.snapshot(), NotReadyBecause().empty(), draining_,
+            context_.memory.replies.bytes(), unread_ended_};
+  }
+
   // Empty when requests are welcome, else the reason why not.
   std::string NotReadyBecause() const {
     if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are

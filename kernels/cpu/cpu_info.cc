@@ -36,33 +36,14 @@ std::string_view TakeUpTo(char separator, std::string_view& text) {
 // Lowers `tightest` to the limit in cores that a group's directory states, if it states one.
 void Tighten(const FileReader& read_file, const std::string& directory,
              std::optional<double>& tightest) {
-  OptionalText text =
-      read_file(directory + "/cpu.max");  // version 2: "150000 100000", "max 100000"
-  if (!text.has_value()) {
-    const OptionalText quota = read_file(directory + "/cpu.cfs_quota_us");  // version 1
-    const OptionalText period = read_file(directory + "/cpu.cfs_period_us");
-    if (!quota.has_value() || !period.has_value()) return;
-    text = *quota + " " + *period;
-  }
+  const OptionalText text = read_file(directory + "/cpu.max");  // "150000 100000", "max 100000"
   long long quota = 0, period = 0;
   char more = 0;
-  const int read = std::sscanf(text->c_str(), "%lld %lld %c", &quota, &period, &more);
+  const int read =
+      text.has_value() ? std::sscanf(text->c_str(), "%lld %lld %c", &quota, &period, &more) : 0;
   if (read != 2 || quota <= 0 || period <= 0) return;
   const double cores = static_cast<double>(quota) / static_cast<double>(period);
   tightest = std::min(tightest.value_or(cores), cores);
-}
-
-// The same of `group` below `mount` and of every group above it. The last one is the mount itself:
-// a container may see its host's group names, but only its own group's files there.
-void TightenByAll(const FileReader& read_file, const std::string& mount, std::string group,
-                  std::optional<double>& tightest) {
-  while (true) {
-    while (!group.empty() && group.back() == '/') group.pop_back();
-    Tighten(read_file, mount + group, tightest);
-    if (group.empty()) return;
-    const size_t slash = group.rfind('/');
-    group.resize(slash == std::string::npos ? 0 : slash);
-  }
 }
 
 }  // namespace
@@ -98,16 +79,16 @@ std::optional<double> CgroupCpuQuota(const FileReader& read) {
   if (!groups.has_value()) return std::nullopt;
   std::optional<double> tightest;
   for (std::string_view lines = *groups; !lines.empty();) {
-    std::string_view line = TakeUpTo('\n', lines);
-    const std::string_view id = TakeUpTo(':', line);
-    const std::string controllers(TakeUpTo(':', line));
-    const std::string group(line);
-    if (id == "0" && controllers.empty()) {
-      TightenByAll(read, "/sys/fs/cgroup", group, tightest);
-      TightenByAll(read, "/sys/fs/cgroup/unified", group, tightest);
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      TightenByAll(read, "/sys/fs/cgroup/" + controllers, group, tightest);
-      TightenByAll(read, "/sys/fs/cgroup/cpu", group, tightest);
+    const std::string_view line = TakeUpTo('\n', lines);
+    if (!line.starts_with("0::")) continue;
+    // The group and every group above it. The last one is the mount itself: a container may see its
+    // host's group names, but only its own group's files there.
+    for (std::string group(line.substr(3));;) {
+      while (!group.empty() && group.back() == '/') group.pop_back();
+      Tighten(read, "/sys/fs/cgroup" + group, tightest);
+      if (group.empty()) break;
+      const size_t slash = group.rfind('/');
+      group.resize(slash == std::string::npos ? 0 : slash);
     }
   }
   return tightest;

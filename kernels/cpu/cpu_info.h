@@ -22,7 +22,7 @@ std::optional<std::string> ReadWholeFile(const std::string& path);
 std::string ModelName(const FileReader& read = ReadWholeFile);
 
 // The CPU time, in cores, that this process's control groups allow: the tightest limit of its group
-// and the groups above, of versions 1 and 2. nullopt: no limit.
+// and the groups above, of version 2. nullopt: no limit.
 std::optional<double> CgroupCpuQuota(const FileReader& read = ReadWholeFile);
 
 // The cores on which the scheduler may run the calling thread; at least 1.

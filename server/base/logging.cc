@@ -37,27 +37,14 @@ const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(leve
 class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
-  void SetFormat(LogFormat format) { log_format_.store(format, std::memory_order_relaxed); }
-  LogFormat log_format() const { return log_format_.load(std::memory_order_relaxed); }
 
  private:
   // Called by one thread at a time. FormatLogLine has written the whole line.
   void sink_it_(const spdlog::details::log_msg& message) override {
-    if (told_ != lost()) Tell();
     const std::string line = std::string(message.payload.data(), message.payload.size()) + '\n';
     if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
   }
   void flush_() override {}
-
-  void Tell() {
-    const uint64_t lost_now = lost();
-    const LogField lost_lines("lines", lost_now - told_);
-    if (WriteNow(FormatLogLine(log_format(), absl::ToUnixMicros(absl::Now()), LogLevel::kWarn,
-                               "log lines are lost: nobody reads them", {lost_lines}) +
-                 '\n')) {
-      told_ = lost_now;
-    }
-  }
 
   // Waits for nobody: what poll(2) finds writable takes a piece of PIPE_BUF bytes at once.
   bool WriteNow(std::string_view text) {
@@ -77,10 +64,8 @@ class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
     return write(STDERR_FILENO, piece.data(), piece.size()) == static_cast<ssize_t>(piece.size());
   }
 
-  std::atomic<LogFormat> log_format_{LogFormat::kText};
   std::atomic<uint64_t> lost_{0};
-  bool cut_ = false;   // the last line lacks its end
-  uint64_t told_ = 0;  // of those that are lost
+  bool cut_ = false;  // the last line lacks its end
 };
 
 // Never destroyed, so that threads may log until the very end.
@@ -92,16 +77,12 @@ struct State {
   }
   std::shared_ptr<NonBlockingSink> sink = std::make_shared<NonBlockingSink>();
   spdlog::logger logger;
+  std::atomic<LogFormat> format{LogFormat::kText};
 };
 
 State& GetState() {
   static State* const state = new State;
   return *state;
-}
-
-std::string FormatTime(int64_t time_us) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromUnixMicros(time_us),
-                          absl::UTCTimeZone());
 }
 
 // Cuts at a character's start, so that a valid text stays valid.
@@ -126,7 +107,7 @@ bool IsPlain(std::string_view text) {
 
 void InitLogging(LogLevel from, LogFormat format) {
   State& state = GetState();
-  state.sink->SetFormat(format);
+  state.format.store(format, std::memory_order_relaxed);
   state.logger.set_level(Named(from).spdlog_level);
 }
 
@@ -138,7 +119,7 @@ void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fiel
   if (!LogEnabled(level)) return;
   try {
     State& state = GetState();
-    const std::string line = FormatLogLine(state.sink->log_format(),
+    const std::string line = FormatLogLine(state.format.load(std::memory_order_relaxed),
                                            absl::ToUnixMicros(absl::Now()), level, event, fields);
     state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
@@ -146,28 +127,24 @@ void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fiel
   }
 }
 
-std::optional<uint64_t> LogThrottle::Pass(TimeNs now) {
+void LogThrottle::Log(TimeNs now, LogLevel level, std::string_view event,
+                      std::vector<LogField> fields) {
   TimeNs next = next_.load(std::memory_order_relaxed);
   if (now < next || !next_.compare_exchange_strong(next, now + period_)) {
     held_back_.fetch_add(1, std::memory_order_relaxed);
-    return std::nullopt;
+    return;
   }
-  return held_back_.exchange(0, std::memory_order_relaxed);
-}
-
-void LogThrottled(LogThrottle& throttle, TimeNs now, LogLevel level, std::string_view event,
-                  std::vector<LogField> fields) {
-  const std::optional<uint64_t> suppressed = throttle.Pass(now);
-  if (!suppressed) return;
-  if (*suppressed > 0) fields.emplace_back("suppressed", *suppressed);
-  Log(level, event, fields);
+  const uint64_t suppressed = held_back_.exchange(0, std::memory_order_relaxed);
+  if (suppressed > 0) fields.emplace_back("suppressed", suppressed);
+  server::Log(level, event, fields);
 }
 
 std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,
                           absl::Span<const LogField> fields) {
   const bool json = format == LogFormat::kJson;
   const std::string_view name = Named(level).name;
-  std::string line = FormatTime(time_us);
+  std::string line =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromUnixMicros(time_us), absl::UTCTimeZone());
   const std::string quoted = Quote(event);
   if (json) {
     line = R"({"time":")" + line + R"(","level":")";

@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -52,31 +51,25 @@ void InitLogging(LogLevel from, LogFormat format);
 bool LogEnabled(LogLevel level);
 
 // Writes one event. It neither throws nor waits: a line that standard error does not take at once,
-// a pipe that nobody reads for example, is lost. The next line that can be written is preceded by
-// one that says how many were.
+// a pipe that nobody reads for example, is lost, and counted.
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields = {});
 
-// Lets one event a period through and counts those that it holds back. Thread-safe, lock-free.
+// Logs one event a period and counts those that it holds back. Thread-safe, lock-free.
 class LogThrottle {
  public:
   static constexpr TimeNs kPeriod = 1000000000;
   // A hundred a second: a client that only errs must not fill the disk.
   static constexpr TimeNs kShortPeriod = 10000000;
   explicit LogThrottle(TimeNs period = kPeriod) : period_(period) {}
-  // The number of events that were held back since the last one that passed; absent: hold this one
-  // back, too.
-  std::optional<uint64_t> Pass(TimeNs now);
+  // Logs the event if it is time, with the field `suppressed` where others were held back before
+  // it.
+  void Log(TimeNs now, LogLevel level, std::string_view event, std::vector<LogField> fields);
 
  private:
   const TimeNs period_;
   std::atomic<TimeNs> next_{INT64_MIN};
   std::atomic<uint64_t> held_back_{0};
 };
-
-// Logs the event if the throttle lets it through, with the field `suppressed` where others were
-// held back before it.
-void LogThrottled(LogThrottle& throttle, TimeNs now, LogLevel level, std::string_view event,
-                  std::vector<LogField> fields);
 
 // How many lines were lost so far.
 uint64_t LogLinesLost();

@@ -1,5 +1,5 @@
 // Collects payloads into batches and hands these to backends: to the kind that gets more done
-// (preference.h), and of that kind to the backend that is expected to finish first (policy.h).
+// (preference.h), and of that kind to the first backend that has a free lane.
 //
 // While nothing waits for the CPU, the thread that brings a small payload for it counts that,
 // without a lock (inline_gate.h). The batcher holds one credit for each lane. With a free lane and
@@ -7,8 +7,8 @@
 // All methods are thread-safe.
 //
 // This class has the lock, the hand-over and the thread. Plain classes decide under the lock: which
-// lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h, preference.h),
-// what is queued (scheduler.h, admission.h, fair_queue.h), and what is executed again (recovery.h).
+// lanes are free (credits.h), which backend a batch goes to (placer.h, preference.h), what is
+// queued and what is executed again (scheduler.h, admission.h, fair_queue.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
@@ -24,14 +24,11 @@
 #include "kernels/mutex.h"
 #include "server/base/clock.h"
 #include "server/base/observer.h"
-#include "server/batching/credits.h"
 #include "server/batching/flight.h"
 #include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
-#include "server/batching/outbox.h"
 #include "server/batching/placer.h"
-#include "server/batching/recovery.h"
 #include "server/batching/scheduler.h"
 #include "server/batching/snapshot.h"
 
@@ -95,9 +92,9 @@ class Batcher {
   TimeNs Pump();
 
   // The most counters of typed samples of any backend. A job must not need more.
-  uint64_t counters_max() const { return counters_max_; }
+  uint64_t counters_max() const { return most_able().lane_counters; }
   // What phases of a job may need at most.
-  const PhaseLimits& phase_limits() const { return phase_limits_; }
+  const PhaseLimits& phase_limits() const { return most_able().phases; }
   // Whether a CPU counts.
   bool has_cpu() const { return cpu_ != nullptr; }
 
@@ -111,13 +108,18 @@ class Batcher {
   Snapshot snapshot() const;
 
  private:
+  // Backends of one kind are equally able, and the CPU is the most.
+  const BackendInfo& most_able() const {
+    return (cpu_ != nullptr ? cpu_ : backends_.front())->info();
+  }
+
   // Every entry decides under the lock what to do and notes it in an Outbox. Then it releases the
   // lock and does it (Finish): submits, reports, calls back. An entry with something to do is
   // counted in active_ as long as it will touch this object again. Its last step, under the lock,
   // takes it off: after that, a thread in WaitIdle may destroy the batcher as soon as the lock is
   // free. Pump alone looks at the batcher once more: its caller is not one of those.
 
-  // --- Arrive (batcher_arrive.cc)
+  // --- Arrive (batcher.cc)
   // Whether this thread may count the job, if the gate is open.
   bool FitsHere(const Job& job, TimeNs now) const;
   // The calling thread is inside the gate: counts the job, and leaves. False: the CPU failed.
@@ -134,7 +136,7 @@ class Batcher {
   // The thread's loop. `expected`: the time of its first Pump.
   void RunThread(TimeNs expected) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // --- Finish (batcher_finish.cc)
+  // --- Finish (batcher_dispatch.cc)
   // The backend is done with the flight.
   void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes back a flight from its backend, and forms what the lane can do next. True: its counts are
@@ -158,20 +160,14 @@ class Batcher {
   const std::vector<Backend*> backends_;
   Clock& clock_;
   Observer& observer_;
-  const TimeNs batch_ns_max_;  // the watchdog's limit
+  const BatchingLimits limits_;
 
   mutable Mutex mu_;
-  BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain sets the delay to 0
-  Credits credits_ ABSL_GUARDED_BY(mu_);
   Placer placer_ ABSL_GUARDED_BY(mu_);
   Scheduler scheduler_ ABSL_GUARDED_BY(mu_);
-  Recovery recovery_ ABSL_GUARDED_BY(mu_);
-  const uint64_t counters_max_;
-  const PhaseLimits phase_limits_;
   // Of what is counted where it arrives.
-  const uint64_t common_counters_max_;  // every backend counts so many
-  Backend* const cpu_;                  // null: there is no CPU backend
-  const uint64_t inline_bytes_max_, charge_max_;
+  Backend* const cpu_;  // null: there is no CPU backend
+  const uint64_t inline_bytes_max_;
   InlineGate gate_;
 
   uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;  // threads that will touch this object again

@@ -4,9 +4,10 @@
 #include <cassert>
 
 namespace histogram::server {
+namespace {
 
-void ClearCounts(Job& job) { job.counters.assign(job.plan.counter_count(), 0); }
-
+// Appends bytes [offset, offset + bytes) of `fragments` to `out`, as fragments: it copies no
+// payload. REQUIRES: offset + bytes is at most the sum of the fragments' sizes.
 void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
                   std::vector<Fragment>& out) {
   for (const Fragment& fragment : fragments) {
@@ -23,12 +24,12 @@ void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_
   assert(bytes == 0);
 }
 
+}  // namespace
+
 void Flight::Add(const Piece& piece) {
   pieces.push_back(piece);
   bytes += piece.bytes;
-  if (!piece.whole) return;
-  charge += piece.job->charge_bytes;
-  ++whole_jobs;
+  whole_jobs += piece.whole ? 1 : 0;
 }
 
 void Flight::Prepare() {
@@ -83,9 +84,8 @@ void Flight::AddUp(const Piece& piece) {
 void Flight::Reset() {
   quarantined = false;
   backend = -1;
-  failed_on = 0;
   pieces.clear();
-  bytes = charge = 0;
+  bytes = 0;
   whole_jobs = 0;
   started_at.store(kNever, std::memory_order_relaxed);
   if (batch != nullptr) {

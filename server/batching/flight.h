@@ -3,8 +3,8 @@
 // A flight owns the rows that the backend counts into, and the cut fragments that it reads. A job
 // gets its results only if the batch comes back in time. Flights are pooled and keep their memory.
 //
-// Credits owns it. The batcher's lock guards its members, with one exception: the thread
-// that prepares a flight (until started_at is set) or delivers it (after its credit was returned)
+// Placer owns it. The batcher's lock guards its members, with one exception: the thread
+// that prepares a flight (until started_at is set) or delivers it (after its lane was returned)
 // needs no lock. The watchdog does not touch such flights.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 #define HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
@@ -13,8 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "kernels/batch.h"
 #include "server/base/clock.h"
 #include "server/base/observer.h"
@@ -37,13 +40,10 @@ struct Piece {
 struct Flight {
   bool quarantined = false;  // the watchdog has removed its pieces; the backend still has it
   int backend = -1;
-  BackendMask failed_on = 0;  // backends that failed these pieces before
   ClosedBy closed_by = ClosedBy::kIdle;
   std::vector<Piece> pieces;
   uint64_t bytes = 0;       // of all pieces
-  uint64_t charge = 0;      // charge_bytes of its whole jobs
   uint32_t whole_jobs = 0;  // pieces that are whole jobs
-  TimeNs formed_at = 0;
   std::atomic<TimeNs> started_at{kNever};
 
   std::unique_ptr<Batch> batch;             // null while the backend has it
@@ -64,13 +64,40 @@ struct Flight {
   void Reset();
 };
 
-// Clears the counts of a job that is cut, before its first piece is counted.
-void ClearCounts(Job& job);
+// --- Work for the batcher after it has released its lock. Decisions under the lock note it here.
 
-// Appends bytes [offset, offset + bytes) of `fragments` to `out`, as fragments: it copies no
-// payload. REQUIRES: offset + bytes is at most the sum of the fragments' sizes.
-void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
-                  std::vector<Fragment>& out);
+// Why a backend's batches go to another one. A label of metrics.
+inline constexpr std::string_view kWatchdog = "watchdog";
+inline constexpr std::string_view kDeviceLost = "device_lost";
+inline constexpr std::string_view kOutOfMemory = "out_of_memory";
+inline constexpr std::string_view kBatchFailed = "error";
+
+struct Outbox {
+  struct Finished {
+    Job* job = nullptr;
+    absl::Status status;
+  };
+  struct FellBack {
+    int from = -1, to = -1;
+    std::string_view reason;
+  };
+  struct Down {
+    int backend = -1;
+    std::string_view reason;
+  };
+
+  absl::InlinedVector<Flight*, 4> submits;    // to their backends
+  absl::InlinedVector<Flight*, 2> delivered;  // came back with counts; their whole jobs are done
+  absl::InlinedVector<Finished, 2> finished;  // the other jobs that are done
+  uint32_t expired = 0, cancelled = 0;        // jobs dropped, to be reported
+  absl::InlinedVector<FellBack, 1> fell_back;
+  absl::InlinedVector<Down, 1> downs;
+
+  bool empty() const {
+    return submits.empty() && delivered.empty() && finished.empty() && expired + cancelled == 0 &&
+           fell_back.empty() && downs.empty();
+  }
+};
 
 }  // namespace histogram::server
 

@@ -23,10 +23,9 @@ namespace histogram::server {
 
 class InlineGate {
  public:
-  // A set of size classes, one bit each; kOnlyCpu: payloads that no other backend counts.
+  // A set of size classes, one bit each.
   using Classes = uint32_t;
-  static constexpr size_t kOnlyCpu = Preference::kClasses;
-  static constexpr Classes kAll = (Classes{1} << (kOnlyCpu + 1)) - 1;
+  static constexpr Classes kAll = (Classes{1} << Preference::kClasses) - 1;
 
   struct Counted {
     uint64_t bytes = 0, payloads = 0;
@@ -86,8 +85,8 @@ class InlineGate {
 
  private:
   static constexpr TimeNs kCollectNs = 2'000'000;  // not measured apart
-  static constexpr Cell kInside = 0, kBytes = 1, kPayloads = kBytes + kOnlyCpu + 1;
-  static constexpr size_t kCells = kPayloads + kOnlyCpu + 1;
+  static constexpr Cell kInside = 0, kBytes = 1, kPayloads = kBytes + Preference::kClasses;
+  static constexpr size_t kCells = kPayloads + Preference::kClasses;
 
   alignas(128) std::atomic<Classes> open_{0};
   std::atomic<TimeNs> collect_at_;

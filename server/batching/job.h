@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -52,7 +53,7 @@ class Job {
   std::vector<uint64_t> counters;  // the plan's
   BatchReport report;              // of its batch, or the last of several
   TimeNs enqueued_at = 0;
-  uint64_t queue_ns = 0;  // from Enqueue to the dispatch of its first part
+  uint64_t queue_ns = 0;  // from Enqueue to the dispatch of its first part that was counted
 
   // Frees the memory of large counts. For jobs that are used again.
   void ForgetCounts() {
@@ -72,7 +73,6 @@ class Job {
   friend class FairQueue;
   friend class JobList;
   friend class Placer;
-  friend class Recovery;
   friend class Scheduler;
   friend class JobTestPeer;  // of the tests
 
@@ -83,7 +83,15 @@ class Job {
     uint32_t pieces = 0;                   // unfinished pieces, and 1 while the job is in the queue
     bool charged = false;                  // it has room in the queue
     BackendKind kind = BackendKind::kCpu;  // the preferred kind when it entered the queue
-    absl::Status failure;                  // of the first piece that no backend could execute
+    absl::Status failure;                  // what the job ends with, once it is known
+    // Of the backends that failed it, one bit for each; then the last of them, and why. `reason` is
+    // static text: a label of metrics.
+    uint64_t failed_on = 0;
+    int failed_last = -1;
+    std::string_view reason;
+    absl::Status error;
+    bool again =
+        false;  // a piece of it failed: once all are back, it is counted from the beginning
   };
   Notes notes_;
 };

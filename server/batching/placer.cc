@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "server/base/thresholds.h"
 
@@ -13,13 +16,6 @@ namespace {
 // its lanes hang, or the host stands still. Not measured apart.
 constexpr TimeNs kPatienceNs = 20'000'000;
 
-// What is known of the workload from the plan.
-Workload WorkloadOf(const Plan& plan) {
-  if (plan.counts_values()) return {};
-  return {.sample_bytes = static_cast<uint32_t>(SampleBytes(plan.type())),
-          .bin_count = plan.bin_count()};
-}
-
 // Most payloads of a batch under this plan.
 uint32_t PayloadsMax(const BackendInfo& info, const Plan& plan) {
   if (plan.counts_values()) return info.lane_payloads;
@@ -27,31 +23,25 @@ uint32_t PayloadsMax(const BackendInfo& info, const Plan& plan) {
       std::min<uint64_t>(info.lane_payloads, info.lane_counters / plan.counter_count()));
 }
 
-// What `backend` would take for the batch that it would get of that queue.
-uint64_t PredictNs(const Backend& backend, const QueueView& queue, Workload workload,
-                   uint32_t payloads_max, const BatchingLimits& limits) {
-  const uint32_t payloads = std::min({queue.payloads, limits.batch_payloads_max, payloads_max});
-  workload.batch_bytes = std::min({queue.bytes, limits.batch_bytes_max, backend.info().lane_bytes});
-  workload.payload_bytes = std::min(queue.next_bytes, workload.batch_bytes);
-  workload.payload_count = std::max<uint32_t>(1, payloads);
-  return std::min<uint64_t>(backend.EstimateNs(workload), kNever / 4);
-}
-
 // What stands for all typed samples where the kinds are first compared.
 constexpr Workload kUsualSamples = {.sample_bytes = sizeof(float), .bin_count = 2048};
 
 // By what a lone payload from the middle of each size class is predicted to take. None where only
 // one kind of backend is there.
-std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits& limits) {
+std::optional<Preference> Estimate(const std::vector<Backend*>& backends,
+                                   const BatchingLimits& limits) {
   std::array<BackendKind, Preference::kClasses> estimated{};
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t bytes = Preference::BytesMax(c) / 2;
-    const Workload samples = Preference::IsTyped(c) ? kUsualSamples : Workload();
-    const QueueView lone{.payloads = 1, .bytes = bytes, .next_bytes = bytes};
+    Workload lone = Preference::IsTyped(c) ? kUsualSamples : Workload();
+    lone.payload_count = 1;
     std::array<uint64_t, kBackendKinds> least = {kNever, kNever};
-    for (int b = 0; b < credits.size(); ++b) {
-      uint64_t& ns = least[static_cast<size_t>(credits.info(b).kind)];
-      ns = std::min(ns, PredictNs(credits.backend(b), lone, samples, 1, limits));
+    for (const Backend* backend : backends) {
+      const BackendInfo& info = backend->info();
+      lone.payload_bytes = lone.batch_bytes =
+          std::min({bytes, limits.batch_bytes_max, info.lane_bytes});
+      uint64_t& ns = least[static_cast<size_t>(info.kind)];
+      ns = std::min({ns, backend->EstimateNs(lone), uint64_t{kNever / 4}});
     }
     if (std::max(least[0], least[1]) == kNever) return std::nullopt;
     estimated[c] = least[0] <= least[1] ? BackendKind::kCpu : BackendKind::kGpu;
@@ -65,23 +55,149 @@ uint64_t WholeSamples(uint64_t bytes, const Job& job) {
   return std::max(size, bytes - bytes % size);
 }
 
+constexpr uint64_t kPartsPerSplitMin = 4;
+// A lane's share of the queue is not made smaller than this: a batch should be worth its hand-over.
+// Not measured apart.
+constexpr uint64_t kFillBytesMin = 256 << 10;
+constexpr uint32_t kFillPayloadsMin = 64;
+
+// Lanes of this backend that the queue may take now.
+uint32_t FreeFor(const QueueView& queue, const BackendView& backend) {
+  const bool leave_one = queue.next_executing && queue.payloads == 1 && backend.lanes > 1;
+  return backend.free - ((leave_one && backend.free > 0) ? 1 : 0);
+}
+
+uint64_t PartBytesMin(const BatchingLimits& limits) {
+  return std::max<uint64_t>(1, limits.split_bytes_min / kPartsPerSplitMin);
+}
+
+// Over how many lanes the first payload is cut.
+uint32_t Parts(uint64_t bytes, const BackendView& backend, uint32_t free,
+               const BatchingLimits& limits) {
+  if (bytes < limits.split_bytes_min) return 1;
+  // Of the lanes that are free one is left to others (`free` may be without it already).
+  const uint32_t over = backend.lanes > 1 ? std::min(free, backend.free - 1) : free;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(bytes / PartBytesMin(limits), 1, std::max<uint32_t>(1, over)));
+}
+
+// The most that one lane takes of a payload that is cut: its share of what is left, as if all lanes
+// but one were free, since those that are busy soon are (guided self-scheduling: Polychronopoulos
+// and Kuck, 1987). A GPU's lanes share one link, which a cut makes no faster.
+uint64_t PieceBytesMax(const QueueView& queue, const BackendView& backend,
+                       const BatchingLimits& limits) {
+  const bool cut = queue.next_executing || queue.next_bytes >= limits.split_bytes_min;
+  if (!cut || backend.kind == BackendKind::kGpu || backend.lanes < 2)
+    return std::numeric_limits<uint64_t>::max();
+  return std::max(PartBytesMin(limits), queue.next_bytes / (backend.lanes - 1));
+}
+
 }  // namespace
 
-Placer::Placer(const BatchingLimits& limits, const Credits& credits)
-    : limits_(limits), credits_(credits), preference_(Estimate(credits, limits)) {
-  for (int b = 0; b < credits.size(); ++b) {
-    if (credits.info(b).kind == BackendKind::kCpu) cpu_ = b;
+Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
+                const BatchingLimits& limits) {
+  if (queue.payloads == 0) return {};
+  const auto first = std::find_if(backends.begin(), backends.end(), [&](const BackendView& each) {
+    return each.up && FreeFor(queue, each) > 0;
+  });
+  if (first == backends.end()) return {};
+  const BackendView& backend = *first;
+
+  Decision decision;
+  const uint64_t bytes_max =
+      std::max<uint64_t>(1, std::min(limits.batch_bytes_max, backend.lane_bytes));
+  const uint32_t payloads_max =
+      std::max<uint32_t>(1, std::min(limits.batch_payloads_max, backend.lane_payloads));
+  if (queue.bytes >= bytes_max) {
+    decision.closed_by = ClosedBy::kBytes;
+  } else if (queue.payloads >= payloads_max) {
+    decision.closed_by = ClosedBy::kPayloads;
+  }
+  decision.backend = static_cast<int>(first - backends.begin());
+  decision.fill_bytes_max =
+      std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / backend.lanes));
+  decision.payloads_max =
+      std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / backend.lanes));
+  decision.parts = Parts(queue.next_bytes, backend, FreeFor(queue, backend), limits);
+  decision.bytes_max = std::min(bytes_max, PieceBytesMax(queue, backend, limits));
+  return decision;
+}
+
+Placer::Placer(const BatchingLimits& limits, const std::vector<Backend*>& backends)
+    : limits_(limits), preference_(Estimate(backends, limits)) {
+  assert(backends.size() <= kBackendsMax);
+  for (Backend* backend : backends) {
+    if (backend->info().kind == BackendKind::kCpu) cpu_ = size();
+    Lanes& lanes = backends_.emplace_back();
+    lanes.backend = backend;
+    lanes.info = &backend->info();
+    lanes.flights.reserve(backend->info().lanes);
   }
 }
+
+// --- The lanes
+
+BackendMask Placer::Refresh(Outbox& outbox) {
+  BackendMask up = 0;
+  for (int b = 0; b < size(); ++b) {
+    if (backends_[b].down) continue;
+    if (backends_[b].backend->up()) {
+      up |= BackendMask{info(b).lanes > 0} << b;
+    } else {
+      MarkDown(b, kDeviceLost, outbox);
+    }
+  }
+  return up;
+}
+
+void Placer::MarkDown(int b, std::string_view reason, Outbox& outbox) {
+  if (std::exchange(backends_[b].down, true)) return;
+  outbox.downs.push_back({.backend = b, .reason = reason});
+}
+
+bool Placer::AnyFree(BackendMask except) const {
+  for (int b = 0; b < size(); ++b) {
+    if ((except >> b & 1) == 0 && free(b) > 0 && usable(b)) return true;
+  }
+  return false;
+}
+
+Flight* Placer::Take(int b, ClosedBy closed_by, TimeNs now) {
+  assert(free(b) > 0);
+  if (idle_.empty()) idle_.push_back(pool_.emplace_back(std::make_unique<Flight>()).get());
+  Flight* const flight = idle_.back();
+  idle_.pop_back();
+  flight->backend = b;
+  flight->closed_by = closed_by;
+  backends_[b].taken_at = now;
+  backends_[b].flights.push_back(flight);
+  return flight;
+}
+
+void Placer::Return(Flight* flight) { std::erase(backends_[flight->backend].flights, flight); }
+
+void Placer::Recycle(Flight* flight) {
+  flight->Reset();
+  idle_.push_back(flight);
+}
+
+uint32_t Placer::lanes() const {
+  uint32_t lanes = 0;
+  for (const Lanes& each : backends_) lanes += each.down ? 0 : each.info->lanes;
+  return lanes;
+}
+
+// --- Where the next batch goes
 
 BackendMask Placer::CannotCount(const Job& job) const {
   if (job.phases == nullptr && job.plan.counts_values()) return 0;
   const uint64_t counters = job.plan.counter_count();
   const PhaseLimits needs = job.phases != nullptr ? job.phases->needs() : PhaseLimits();
   BackendMask mask = 0;
-  for (int b = 0; b < credits_.size(); ++b) {
-    const BackendInfo& info = credits_.info(b);
-    if (counters > info.lane_counters || !info.phases.Cover(needs)) mask |= BackendMask{1} << b;
+  for (int b = 0; b < size(); ++b) {
+    if (counters > info(b).lane_counters || !info(b).phases.Cover(needs)) {
+      mask |= BackendMask{1} << b;
+    }
   }
   return mask;
 }
@@ -89,15 +205,15 @@ BackendMask Placer::CannotCount(const Job& job) const {
 bool Placer::MayShareBatch(int backend, const Job& a, const Job& b) const {
   if (a.phases != nullptr || b.phases != nullptr) return false;
   if (!histogram::MayShareBatch(a.plan, b.plan)) return false;
-  const bool on_cpu = credits_.info(backend).kind == BackendKind::kCpu;
+  const bool on_cpu = info(backend).kind == BackendKind::kCpu;
   return on_cpu || HaveSameBins(a.plan, b.plan);
 }
 
 bool Placer::BothKindsUp() const {
   if (!preference_.has_value()) return false;
   bool up[kBackendKinds] = {};
-  for (int b = 0; b < credits_.size(); ++b) {
-    up[static_cast<size_t>(credits_.info(b).kind)] |= credits_.usable(b);
+  for (int b = 0; b < size(); ++b) {
+    up[static_cast<size_t>(info(b).kind)] |= usable(b);
   }
   return up[0] && up[1];
 }
@@ -109,9 +225,9 @@ BackendKind Placer::Prefer(const Job& job, TimeNs now) {
 }
 
 InlineGate::Classes Placer::CpuClasses() const {
-  if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return 0;
+  if (cpu_ < 0 || !usable(cpu_) || free(cpu_) == 0) return 0;
   if (!BothKindsUp()) return InlineGate::kAll;
-  InlineGate::Classes classes = InlineGate::Classes{1} << InlineGate::kOnlyCpu;
+  InlineGate::Classes classes = 0;
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     if (preference_->kind(c) == BackendKind::kCpu) classes |= InlineGate::Classes{1} << c;
   }
@@ -127,18 +243,18 @@ void Placer::Learn(const InlineGate::Collected& collected, TimeNs now) {
 
 void Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
   const BackendKind kind = job.notes_.kind;
-  bool free[kBackendKinds] = {};
+  bool any_free[kBackendKinds] = {};
   TimeNs taken_at = 0;  // the last lane of that kind
-  for (int b = 0; b < credits_.size(); ++b) {
+  for (int b = 0; b < size(); ++b) {
     const BackendView& view = views_[b];
     if (!view.up) continue;
-    free[static_cast<size_t>(view.kind)] |= view.free > 0;
-    if (view.kind == kind) taken_at = std::max(taken_at, credits_.taken_at(b));
+    any_free[static_cast<size_t>(view.kind)] |= view.free > 0;
+    if (view.kind == kind) taken_at = std::max(taken_at, backends_[b].taken_at);
   }
   const TimeNs patient_until = taken_at + kPatienceNs;
-  if (!free[static_cast<size_t>(kind)]) {
+  if (!any_free[static_cast<size_t>(kind)]) {
     if (now >= patient_until) return;
-    if (free[0] || free[1]) wake_at = patient_until;
+    if (any_free[0] || any_free[1]) wake_at = patient_until;
   }
   for (BackendView& view : views_) view.up &= view.kind == kind;
 }
@@ -146,32 +262,20 @@ void Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
 Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except) {
   except |= CannotCount(job);
   bool kinds[kBackendKinds] = {};
-  views_.resize(static_cast<size_t>(credits_.size()));
-  for (int b = 0; b < credits_.size(); ++b) {
-    const BackendInfo& info = credits_.info(b);
-    views_[b] = {.up = (except >> b & 1) == 0 && credits_.usable(b),
-                 .kind = info.kind,
-                 .free = credits_.free(b),
-                 .lanes = info.lanes,
-                 .lane_bytes = info.lane_bytes,
-                 .lane_payloads = PayloadsMax(info, job.plan)};
-    kinds[static_cast<size_t>(info.kind)] |= views_[b].up;
+  views_.resize(static_cast<size_t>(size()));
+  for (int b = 0; b < size(); ++b) {
+    views_[b] = {.up = (except >> b & 1) == 0 && usable(b),
+                 .kind = info(b).kind,
+                 .free = free(b),
+                 .lanes = info(b).lanes,
+                 .lane_bytes = info(b).lane_bytes,
+                 .lane_payloads = PayloadsMax(info(b), job.plan)};
+    kinds[static_cast<size_t>(info(b).kind)] |= views_[b].up;
   }
   // A batch that failed on one backend takes what is left.
   TimeNs wake_at = kNever;
   if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) {
     KeepOneKind(now, job, wake_at);
-  }
-  const auto choices = std::count_if(views_.begin(), views_.end(), [](const BackendView& view) {
-    return view.up && view.free > 0;
-  });
-  // Only now: a prediction takes as long as all the rest here, under the lock that all loops share.
-  if (choices > 1) {
-    for (int b = 0; b < credits_.size(); ++b) {
-      if (!views_[b].up) continue;
-      views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, WorkloadOf(job.plan),
-                                          views_[b].lane_payloads, limits_);
-    }
   }
   Decision decision = server::Decide(queue, views_, limits_);
   decision.wake_at = wake_at;
@@ -202,10 +306,10 @@ std::vector<Placement> Placer::placements() const {
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     Preference::View view;
     if (preference_.has_value()) view = preference_->view(c);
-    for (int b = 0; b < credits_.size(); ++b) {
-      if (!credits_.usable(b) || (choice && credits_.info(b).kind != view.kind)) continue;
+    for (int b = 0; b < size(); ++b) {
+      if (!usable(b) || (choice && info(b).kind != view.kind)) continue;
       placements.push_back({.payload_bytes_max = Preference::BytesMax(c),
-                            .backend = credits_.info(b).name,
+                            .backend = info(b).name,
                             .reason = !choice      ? "only"
                                       : view.tried ? "trial"
                                                    : "estimate",

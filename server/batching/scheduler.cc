@@ -44,9 +44,9 @@ absl::Status Scheduler::Refusal::ToStatus() const {
                    {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = retry_after_ms});
 }
 
-Scheduler::Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer)
+Scheduler::Scheduler(const BatchingLimits& limits, Placer& placer)
     : limits_(limits),
-      credits_(credits),
+      batch_ns_max_(static_cast<TimeNs>(limits.batch_us_max * 1000)),
       placer_(placer),
       queue_(limits.small_bytes_max),
       admission_(limits.queue_bytes_max) {}
@@ -61,16 +61,17 @@ Scheduler::Room Scheduler::RoomFor(const Job& job) const {
 
 Scheduler::Refusal Scheduler::Refuse(const Job& job, Room room) const {
   assert(room != Room::kYes);
-  constexpr double kMaxMs = 1000;
-  // Queued payloads may also be held back for a batch to fill.
-  const double ns = static_cast<double>(admission_.charged_bytes()) / credits_.BytesPerNs() +
-                    static_cast<double>(limits_.batch_delay_us_max) * 1e3;
+  // As if each lane counted a byte a nanosecond. Queued payloads may also be held back for a batch
+  // to fill.
+  constexpr uint64_t kBytesPerMs = 1'000'000, kMaxMs = 1000;
+  const uint64_t ms = admission_.charged_bytes() / (std::max(1U, placer_.lanes()) * kBytesPerMs) +
+                      limits_.batch_delay_us_max / 1000;
   return {.room = room,
           .charge = job.charge_bytes,
           .charged = admission_.charged_bytes(),
           .held = admission_.HeldBy(job.caller),
           .limit = limits_.queue_bytes_max,
-          .retry_after_ms = static_cast<uint32_t>(std::clamp(ns / 1e6, 1.0, kMaxMs))};
+          .retry_after_ms = static_cast<uint32_t>(std::clamp<uint64_t>(ms, 1, kMaxMs))};
 }
 
 void Scheduler::Accept(Job* job, TimeNs now) {
@@ -110,9 +111,9 @@ bool Scheduler::LetIn(TimeNs now, Outbox& outbox) {
   while (Job* const job = admission_.Next(dead)) {
     --waiting_;
     admission_.Charge(job);
-    if (dead(*job)) {
+    if (IsDead(*job, now, outbox)) {
       ++in_flight_;
-      EndIfDead({.job = job}, now, outbox);  // and with it the charge
+      Finish(job, outbox);  // and with it the charge
     } else {
       job->notes_.kind = placer_.Prefer(*job, now);
       queue_.Push(job);
@@ -139,18 +140,19 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
   const bool dropped = DropDead(c, now, outbox);
   if (queue_.payloads(c) == 0) return dropped;
   Job& front = *queue_.Front(c);
-  const BackendMask unfit = placer_.CannotCount(front);
-  if (!credits_.AnyFree(unfit)) {
-    if ((credits_.Refresh(outbox) & ~unfit) != 0) return dropped;
-    front.notes_.failure = MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
-                                     {.reason = "DEVICE_LOST"});
+  const BackendMask unfit = placer_.CannotCount(front) | front.notes_.failed_on;
+  if (!placer_.AnyFree(unfit)) {
+    const BackendMask up = placer_.Refresh(outbox);
+    if ((up & ~unfit) != 0) return dropped;
+    front.notes_.failure = NoBackendFor(front, up, unfit);
     return DropDead(c, now, outbox);
   }
   QueueView view{.payloads = queue_.payloads(c),
                  .bytes = queue_.bytes(c),
                  .next_bytes = FairQueue::Left(front),
                  .next_executing = front.notes_.pieces > 1};
-  if (limits_.batch_delay_us_max > 0 && view.bytes < limits_.batch_bytes_max &&
+  // Once it drains, nothing more will come to fill a batch.
+  if (limits_.batch_delay_us_max > 0 && !draining_ && view.bytes < limits_.batch_bytes_max &&
       view.payloads < limits_.batch_payloads_max) {
     const auto until = front.enqueued_at + static_cast<TimeNs>(limits_.batch_delay_us_max * 1000);
     if (now < until) {
@@ -158,7 +160,7 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
       return dropped;
     }
   }
-  const Decision decision = placer_.Decide(now, view, front, 0);
+  const Decision decision = placer_.Decide(now, view, front, front.notes_.failed_on);
   wake_at_ = std::min(wake_at_, decision.wake_at);
   if (decision.backend < 0) return dropped;
   Form(c, decision, now, outbox);
@@ -166,10 +168,15 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
 }
 
 void Scheduler::Form(FairQueue::SizeClass c, const Decision& decision, TimeNs now, Outbox& outbox) {
-  const auto take_lane = [&] {
-    return outbox.submits.emplace_back(credits_.Take(decision.backend, decision.closed_by, now));
-  };
   Job* first = queue_.Front(c);
+  const auto take_lane = [&] {
+    const Job::Notes& notes = first->notes_;
+    if (notes.failed_on != 0) {
+      outbox.fell_back.push_back(
+          {.from = notes.failed_last, .to = decision.backend, .reason = notes.reason});
+    }
+    return outbox.submits.emplace_back(placer_.Take(decision.backend, decision.closed_by, now));
+  };
   const uint64_t left = FairQueue::Left(*first);
   if (decision.parts > 1 || left > decision.bytes_max || first->notes_.pieces > 0) {
     const uint64_t piece_bytes = PieceBytes(left, decision);
@@ -190,14 +197,17 @@ void Scheduler::Form(FairQueue::SizeClass c, const Decision& decision, TimeNs no
 }
 
 bool Scheduler::MayJoin(FairQueue::SizeClass c, const Flight& flight, const Decision& decision) {
+  const Job& first = *flight.pieces.front().job;
   const Job& next = *queue_.Front(c);
+  // What made a backend fail may be one of them.
+  if ((first.notes_.failed_on | next.notes_.failed_on) != 0) return false;
   const uint64_t left = FairQueue::Left(next);
   if (left > decision.fill_bytes_max - std::min(flight.bytes, decision.fill_bytes_max)) {
     return false;
   }
   // A payload that may be cut over lanes, or was, travels alone.
   if (left >= limits_.split_bytes_min || next.notes_.pieces > 0) return false;
-  return placer_.MayShareBatch(decision.backend, *flight.pieces.front().job, next);
+  return placer_.MayShareBatch(decision.backend, first, next);
 }
 
 bool Scheduler::TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeNs now,
@@ -211,7 +221,7 @@ bool Scheduler::TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeN
   const bool gone = queue_.Take(c, bytes);
   if (!whole) {
     if (offset == 0) {
-      ClearCounts(*job);
+      job->counters.assign(job->plan.counter_count(), 0);
       notes.pieces = 1;
     }
     if (!gone) ++notes.pieces;
@@ -227,32 +237,28 @@ bool Scheduler::Unwanted(const Job& job, TimeNs now) {
   return Cancelled(job) || now >= job.deadline;
 }
 
-bool Scheduler::EndIfDead(const Piece& piece, TimeNs now, Outbox& outbox) {
-  const Job& job = *piece.job;
-  if (!job.notes_.failure.ok()) {
-    EndPiece(piece, job.notes_.failure, outbox);
-    return true;
-  }
+bool Scheduler::IsDead(Job& job, TimeNs now, Outbox& outbox) {
+  absl::Status& failure = job.notes_.failure;
+  if (!failure.ok()) return true;
   if (Cancelled(job)) {
     ++outbox.cancelled;
-    EndPiece(piece, absl::CancelledError("the request was cancelled"), outbox);
-    return true;
+    failure = absl::CancelledError("the request was cancelled");
+  } else if (now >= job.deadline) {
+    ++outbox.expired;
+    failure = absl::DeadlineExceededError("the deadline passed in the queue");
   }
-  if (now < job.deadline) return false;
-  ++outbox.expired;
-  EndPiece(piece, absl::DeadlineExceededError("the deadline passed in the queue"), outbox);
-  return true;
+  return !failure.ok();
 }
 
 bool Scheduler::DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox) {
   bool any = false;
   while (queue_.payloads(c) > 0) {
     Job* job = queue_.Front(c);
-    if (job->notes_.failure.ok() && !Unwanted(*job, now)) break;
+    if (!IsDead(*job, now, outbox) && !job->notes_.again) break;
     any = true;
     queue_.Drop(c);
     ++in_flight_;
-    EndIfDead({.job = job, .whole = job->notes_.pieces == 0}, now, outbox);
+    EndPiece({.job = job, .whole = job->notes_.pieces == 0}, outbox);
   }
   return any;
 }
@@ -267,26 +273,90 @@ void Scheduler::Landed(Flight& flight, Outbox& outbox) {
     }
     flight.AddUp(piece);
     piece.job->report = flight.batch->report;
-    EndPiece(piece, absl::OkStatus(), outbox);
+    EndPiece(piece, outbox);
   }
 }
 
-void Scheduler::EndPiece(const Piece& piece, const absl::Status& status, Outbox& outbox) {
-  if (piece.whole) {
-    Finish(piece.job, status, outbox);
-    return;
+void Scheduler::Failed(const Flight& flight, std::string_view reason, const absl::Status& error,
+                       Outbox& outbox) {
+  for (const Piece& piece : flight.pieces) {
+    Job::Notes& notes = piece.job->notes_;
+    notes.again = true;
+    notes.failed_on |= BackendMask{1} << flight.backend;
+    notes.failed_last = flight.backend;
+    notes.reason = reason;
+    notes.error = error;
+    EndPiece(piece, outbox);
   }
-  Job::Notes& notes = piece.job->notes_;
+}
+
+void Scheduler::EndPiece(const Piece& piece, Outbox& outbox) {
+  Job* const job = piece.job;
+  Job::Notes& notes = job->notes_;
   // The pieces that lanes have are waited for; what is still in the queue will be dropped there.
-  if (!status.ok() && notes.failure.ok()) notes.failure = status;
-  if (--notes.pieces == 0) Finish(piece.job, std::move(notes.failure), outbox);
+  if (!piece.whole && --notes.pieces > 0) return;
+  if (!notes.again || !notes.failure.ok()) return Finish(job, outbox);
+  --in_flight_;
+  notes.again = false;
+  notes.dispatched = 0;
+  if (job->phases != nullptr) job->phases = job->phases->Anew();
+  queue_.Push(job);
 }
 
-void Scheduler::Finish(Job* job, absl::Status status, Outbox& outbox) {
+void Scheduler::Finish(Job* job, Outbox& outbox) {
   admission_.Discharge(job);
   --in_flight_;
   --accepted_;
-  outbox.finished.push_back({.job = job, .status = std::move(status)});
+  outbox.finished.push_back({.job = job, .status = std::move(job->notes_.failure)});
+}
+
+absl::Status Scheduler::NoBackendFor(const Job& job, BackendMask up, BackendMask unfit) const {
+  const Job::Notes& notes = job.notes_;
+  if (notes.failed_on == 0) {
+    return MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
+                     {.reason = "DEVICE_LOST"});
+  }
+  return MakeError(
+      absl::StatusCode::kInternal,
+      absl::StrCat("the payload could not be counted on ", placer_.info(notes.failed_last).name,
+                   " (", notes.error.message(), ") and there is no other backend to fall back on"),
+      {.reason = (unfit & up) == 0 ? "DEVICE_LOST" : "BATCH_FAILED"});
+}
+
+// --- The watchdog
+
+TimeNs Scheduler::WatchdogAt() const {
+  TimeNs first = kNever;
+  for (int b = 0; b < placer_.size(); ++b) {
+    for (const Flight* flight : placer_.flights(b)) {
+      if (flight->quarantined) continue;
+      first = std::min(first, flight->started_at.load(std::memory_order_relaxed));
+    }
+  }
+  return first == kNever ? kNever : first + batch_ns_max_ + 1;
+}
+
+void Scheduler::Quarantine(TimeNs now, Outbox& outbox) {
+  for (int b = 0; b < placer_.size(); ++b) {
+    for (Flight* flight : placer_.flights(b)) {
+      const TimeNs started_at = flight->started_at.load(std::memory_order_acquire);
+      if (flight->quarantined || started_at >= now || now - started_at <= batch_ns_max_) continue;
+      placer_.MarkDown(b, kWatchdog, outbox);
+      flight->quarantined = true;
+      for (const Piece& piece : flight->pieces) flight->owners.push_back(piece.job->payload_owner);
+      Failed(*flight, kWatchdog, absl::UnavailableError("it took longer than --batch-max"), outbox);
+      flight->pieces.clear();
+    }
+  }
+}
+
+void Scheduler::Forgive(TimeNs ns) {
+  for (int b = 0; b < placer_.size(); ++b) {
+    for (Flight* flight : placer_.flights(b)) {
+      if (flight->started_at.load(std::memory_order_relaxed) == kNever) continue;
+      flight->started_at.fetch_add(ns, std::memory_order_relaxed);
+    }
+  }
 }
 
 void Scheduler::Report(BatcherSnapshot& snapshot) const {

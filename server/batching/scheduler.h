@@ -4,23 +4,26 @@
 // pieces. Landed ends a job that was counted whole. EndPiece of the last piece ends any other job.
 // A job is charged from its entry into the queue until its end.
 //
+// A job of which a backend failed a piece waits for its other pieces and goes back into the queue:
+// other backends count it from the beginning, alone in its batches. The watchdog takes the pieces
+// of a batch that executes for too long off its lane; they have failed.
+//
 // Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. Owns no job. The
-// limits, the credits and the placer outlive it.
+// limits and the placer outlive it.
 #ifndef HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
 #define HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "server/base/clock.h"
 #include "server/batching/admission.h"
-#include "server/batching/credits.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/flight.h"
 #include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
-#include "server/batching/outbox.h"
 #include "server/batching/placer.h"
 #include "server/batching/snapshot.h"
 
@@ -37,7 +40,7 @@ class Scheduler {
     absl::Status ToStatus() const;
   };
 
-  Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer);
+  Scheduler(const BatchingLimits& limits, Placer& placer);
 
   // Whether there is room for the job.
   Room RoomFor(const Job& job) const;
@@ -60,10 +63,17 @@ class Scheduler {
   // The flight's batch was counted. Ends its whole jobs; the thread that delivers the flight calls
   // their Done.
   void Landed(Flight& flight, Outbox& outbox);
-  // A piece was counted, or never will be. Finishes its job if this is the last piece.
-  void EndPiece(const Piece& piece, const absl::Status& status, Outbox& outbox);
-  // Ends the piece if its job is dead: cancelled, expired or failed. Returns whether it did.
-  bool EndIfDead(const Piece& piece, TimeNs now, Outbox& outbox);
+  // The flight's backend failed it. `reason` is static text.
+  void Failed(const Flight& flight, std::string_view reason, const absl::Status& error,
+              Outbox& outbox);
+
+  // --- The watchdog
+  // Takes the pieces off the flights that hang, and marks their backends down.
+  void Quarantine(TimeNs now, Outbox& outbox);
+  // The time at which the next batch will have executed for too long.
+  TimeNs WatchdogAt() const;
+  // The process was stopped for `ns`: batches that executed then get this time back.
+  void Forgive(TimeNs ns);
 
   // From now on RoomFor returns kDraining.
   void Drain() { draining_ = true; }
@@ -74,7 +84,10 @@ class Scheduler {
 
  private:
   void Accept(Job* job, TimeNs now);
-  // Drops dead jobs at the front of the class; returns whether there were any.
+  // Whether the job has failed. If nobody wants it any more, it has from now on.
+  static bool IsDead(Job& job, TimeNs now, Outbox& outbox);
+  // Drops dead jobs at the front of the class, and those to be counted again; returns whether there
+  // were any.
   bool DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);
   bool DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);
   void Form(FairQueue::SizeClass c, const Decision& decision, TimeNs now, Outbox& outbox);
@@ -84,10 +97,14 @@ class Scheduler {
   bool TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeNs now, Flight& flight);
   // Lets waiting jobs in, as far as there is room; returns whether any entered the queue.
   bool LetIn(TimeNs now, Outbox& outbox);
-  void Finish(Job* job, absl::Status status, Outbox& outbox);
+  // A piece was counted, or never will be. If it is the last one, ends its job, or queues it again.
+  void EndPiece(const Piece& piece, Outbox& outbox);
+  void Finish(Job* job, Outbox& outbox);
+  // That of a job which no backend of `up` can count.
+  absl::Status NoBackendFor(const Job& job, BackendMask up, BackendMask unfit) const;
 
   const BatchingLimits& limits_;
-  Credits& credits_;
+  const TimeNs batch_ns_max_;  // a batch that executes longer is taken to hang
   Placer& placer_;
   FairQueue queue_;
   Admission admission_;

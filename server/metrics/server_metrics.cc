@@ -74,20 +74,13 @@ size_t SizeClass(uint64_t payload_bytes) {
 
 }  // namespace
 
-BackendDescription DescribeBackend(const Backend& backend) {
-  const BackendInfo& info = backend.info();
-  BackendDescription description{info.name, info.device, info.uuid, info.driver, {}};
-  for (const KernelInfo& kernel : backend.kernels()) description.kernels.push_back(kernel.name);
-  return description;
-}
-
 ServerMetrics::ServerMetrics(const MetricsOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
       backends_(options.backends),
       open_files_(opendir("/proc/self/fd"), closedir) {
-  backends_.emplace_back().name = kOther;
-  for (BackendDescription& backend : backends_) backend.kernels.emplace_back(kOther);
+  backends_.emplace_back().info.name = kOther;
+  for (auto& backend : backends_) backend.kernels.emplace_back().name = kOther;
   DeclareRequests();
   DeclareBatches();
   DeclareEvents();
@@ -151,7 +144,7 @@ void ServerMetrics::DeclareBatches() {
       Declare("batches_total", "Batches executed, by backend and by what closed them.").first;
   for (size_t b = 0; b < backends_.size(); ++b) {
     for (const std::string_view closed_by : kClosedByNames) {
-      AddSeries({{"backend", backends_[b].name}, {"closed_by", closed_by}}, b < declared);
+      AddSeries({{"backend", backends_[b].info.name}, {"closed_by", closed_by}}, b < declared);
     }
   }
   batch_payloads_ = Declare("batch_payloads", "Payloads of a batch.", kCountBuckets);
@@ -165,15 +158,15 @@ void ServerMetrics::DeclareBatches() {
       kStageBuckets, kSeconds);
   for (size_t b = 0; b < backends_.size(); ++b) {
     for (const std::string_view stage : kStageNames) {
-      AddSeries({{"stage", stage}, {"backend", backends_[b].name}}, b < declared);
+      AddSeries({{"stage", stage}, {"backend", backends_[b].info.name}}, b < declared);
     }
   }
   kernel_durations_ = Declare("kernel_duration_seconds", "Time that a kernel took for a batch.",
                               kStageBuckets, kSeconds);
-  for (const BackendDescription& backend : backends_) {
+  for (const auto& [info, kernels] : backends_) {
     first_kernels_.push_back(families_.back().always.size());
-    for (const std::string& name : backend.kernels) {
-      AddSeries({{"kernel", name}, {"backend", backend.name}}, /*always=*/false);
+    for (const KernelInfo& kernel : kernels) {
+      AddSeries({{"kernel", kernel.name}, {"backend", info.name}}, /*always=*/false);
     }
   }
 }
@@ -208,7 +201,9 @@ void ServerMetrics::DeclareEvents() {
   for (size_t from = 0; from < backends_.size(); ++from) {
     for (size_t to = 0; to < backends_.size(); ++to) {
       for (const std::string_view reason : kFallbackReasonNames) {
-        AddSeries({{"from", backends_[from].name}, {"to", backends_[to].name}, {"reason", reason}},
+        AddSeries({{"from", backends_[from].info.name},
+                   {"to", backends_[to].info.name},
+                   {"reason", reason}},
                   from != to && from < declared && to < declared);
       }
     }
@@ -218,7 +213,7 @@ void ServerMetrics::DeclareEvents() {
 size_t ServerMetrics::BackendIndex(std::string_view name) const {
   size_t index = 0;
   const size_t other = backends_.size() - 1;
-  while (index < other && backends_[index].name != name) ++index;
+  while (index < other && backends_[index].info.name != name) ++index;
   return index;
 }
 
@@ -248,8 +243,8 @@ void ServerMetrics::RequestFinished(const RequestNote& request) {
   const LogLevel level = absl::IsInternal(status) ? LogLevel::kError
                          : failed                 ? LogLevel::kInfo
                                                   : LogLevel::kWarn;
-  LogThrottled(failed ? failed_ : slow_, clock_.Now(), level,
-               failed ? "request failed" : "slow request", fields);
+  (failed ? failed_ : slow_)
+      .Log(clock_.Now(), level, failed ? "request failed" : "slow request", fields);
 }
 
 void ServerMetrics::Refused(const absl::Status& status) {
@@ -275,8 +270,10 @@ void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, Clo
          {"kernel_us", report.kernel_ns / 1000}});
   }
   const size_t b = BackendIndex(report.backend);
-  const std::vector<std::string>& kernels = backends_[b].kernels;
-  const auto kernel = std::find(kernels.begin(), kernels.end() - 1, report.kernel);
+  const std::vector<KernelInfo>& kernels = backends_[b].kernels;
+  const auto kernel = std::find_if(kernels.begin(), kernels.end() - 1, [&](const KernelInfo& each) {
+    return each.name == report.kernel;
+  });
 
   Cells::Shard& shard = cells_->Local();
   shard.Add(batches_ + static_cast<Cell>(b) * kClosedByCount + Index(closed_by), 1);
@@ -299,15 +296,15 @@ void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_
 }
 
 void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) {
-  LogThrottled(ended_receiving_, clock_.Now(), LogLevel::kWarn,
-               "ended calls whose messages are not finished: memory is short",
-               {{"calls", calls}, {"held_bytes", held_bytes}, {"peer", peer}});
+  ended_receiving_.Log(clock_.Now(), LogLevel::kWarn,
+                       "ended calls whose messages are not finished: memory is short",
+                       {{"calls", calls}, {"held_bytes", held_bytes}, {"peer", peer}});
   cells_->Add(rejected_ + kReceiveMemory, calls);
 }
 
 void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::string_view reason) {
-  LogThrottled(fell_back_, clock_.Now(), LogLevel::kWarn, "a batch ran on another backend",
-               {{"from", from}, {"to", to}, {"reason", reason}});
+  fell_back_.Log(clock_.Now(), LogLevel::kWarn, "a batch ran on another backend",
+                 {{"from", from}, {"to", to}, {"reason", reason}});
   const auto known =
       std::find(kFallbackReasonNames.begin(), kFallbackReasonNames.end() - 1, reason);
   const auto r = static_cast<size_t>(known - kFallbackReasonNames.begin());
@@ -316,8 +313,8 @@ void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::st
 }
 
 void ServerMetrics::IntegrityFailure() {
-  LogThrottled(integrity_, clock_.Now(), LogLevel::kError,
-               "an answer was held back: its counts do not add up, or a recount differs", {});
+  integrity_.Log(clock_.Now(), LogLevel::kError,
+                 "an answer was held back: its counts do not add up, or a recount differs", {});
   cells_->Add(integrity_failures_, 1);
 }
 

@@ -38,20 +38,6 @@
 
 namespace histogram::server {
 
-// The facts about a backend that labels need.
-struct BackendDescription {
-  std::string name, device, uuid, driver;
-  std::vector<std::string> kernels;  // all that a BatchReport may name; shown once they have run
-};
-BackendDescription DescribeBackend(const Backend& backend);
-
-struct MetricsOptions {
-  std::vector<BackendDescription> backends;
-  Config config;  // its numbers are shown as limits
-  BuildInfo build;
-  bool cuda = false;  // compiled in
-};
-
 // What a scrape asks for.
 struct ServerState {
   Batcher::Snapshot batcher;
@@ -60,13 +46,23 @@ struct ServerState {
   uint64_t unread_ended = 0;             // calls ended because of them, so far
 };
 
+struct MetricsOptions {
+  struct OfBackend {
+    BackendInfo info;
+    std::vector<KernelInfo> kernels;  // all that a BatchReport may name; shown once they have run
+  };
+  std::vector<OfBackend> backends;
+  Config config;  // its numbers are shown as limits
+  BuildInfo build;
+  bool cuda = false;                   // compiled in
+  std::function<ServerState()> state;  // asked at each Collect
+};
+
 class ServerMetrics final : public Observer {
  public:
   // The clock is that of what is logged, and outlives this.
   explicit ServerMetrics(const MetricsOptions& options, const Clock& clock = Clock::Monotonic());
 
-  // Sets the source of what is not counted here; without one it reads 0. Not beside Collect.
-  void SetStateSource(std::function<ServerState()> source) { state_source_ = std::move(source); }
   // The expiry of the certificate in `file`, in seconds since 1970.
   void SetCertificateExpiry(const std::string& file, int64_t seconds);
   // Whether the last reload of `files` ("certificates", "tokens") failed. Then the previous ones
@@ -133,8 +129,8 @@ class ServerMetrics final : public Observer {
 
   Cell cell_count_ = 0;
   std::vector<Family> families_;
-  std::vector<BackendDescription> backends_;  // the last one is "other"
-  std::vector<size_t> first_kernels_;         // of each backend, in kernel_durations_
+  std::vector<MetricsOptions::OfBackend> backends_;  // the last one is "other"
+  std::vector<size_t> first_kernels_;                // of each backend, in kernel_durations_
 
   // The first cells of the families, whose series follow in the order of their labels' values.
   Cell requests_ = 0, streams_opened_ = 0, streams_closed_ = 0, batches_ = 0, rejected_ = 0;
@@ -143,7 +139,6 @@ class ServerMetrics final : public Observer {
   HistogramCells stage_durations_, kernel_durations_, self_probe_duration_;
   std::unique_ptr<Cells> cells_;
 
-  std::function<ServerState()> state_source_;
   mutable absl::Mutex mutex_;
   // /proc/self/fd, open from the start on: a scrape may come when descriptors have run out.
   const std::unique_ptr<DIR, int (*)(DIR*)> open_files_ ABSL_PT_GUARDED_BY(mutex_);

@@ -82,7 +82,7 @@ std::string LimitText(uint64_t limit) {
 }  // namespace
 
 std::vector<MetricFamily> ServerMetrics::Collect() const {
-  const ServerState state = state_source_ ? state_source_() : ServerState();
+  const ServerState state = options_.state();
   std::vector<MetricFamily> families;
   CollectRecorded(families);
   Writer writer(families);
@@ -138,29 +138,19 @@ void ServerMetrics::CollectSecurity(Writer& writer) const {
 }
 
 void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const {
-  const auto find = [&](const std::string& name) -> const BackendSnapshot* {
-    const auto found = std::find_if(snapshot.backends.begin(), snapshot.backends.end(),
-                                    [&](const auto& backend) { return backend.name == name; });
-    return found == snapshot.backends.end() ? nullptr : &*found;
-  };
   writer.Family("backend_up", "1 while the backend executes batches, 0 once it is lost.",
                 MetricType::Gauge);
-  for (const BackendDescription& is : options_.backends) {
-    const BackendSnapshot* seen = find(is.name);
-    writer.Value({{"backend", is.name}}, seen != nullptr && !seen->up ? 0 : 1);
-  }
+  for (const auto& seen : snapshot.backends)
+    writer.Value({{"backend", seen.name}}, seen.up ? 1 : 0);
   writer.Family("backend_info", "Always 1; the labels say what the backend is.", MetricType::Gauge);
-  for (const BackendDescription& is : options_.backends) {
+  for (const auto& [is, kernels] : options_.backends) {
     writer.Value(
         {{"backend", is.name}, {"device", is.device}, {"uuid", is.uuid}, {"driver", is.driver}}, 1);
   }
   writer.Family("lanes", "Lanes of a backend, by state.", MetricType::Gauge);
-  for (const BackendDescription& is : options_.backends) {
-    const BackendSnapshot* seen = find(is.name);
-    const uint32_t lanes = seen == nullptr ? 0 : seen->lanes;
-    const uint32_t busy = seen == nullptr ? 0 : std::min(seen->lanes_busy, lanes);
-    writer.Value({{"backend", is.name}, {"state", "busy"}}, busy);
-    writer.Value({{"backend", is.name}, {"state", "free"}}, lanes - busy);
+  for (const auto& seen : snapshot.backends) {
+    writer.Value({{"backend", seen.name}, {"state", "busy"}}, seen.lanes_busy);
+    writer.Value({{"backend", seen.name}, {"state", "free"}}, seen.lanes - seen.lanes_busy);
   }
 }
 

@@ -56,8 +56,8 @@ ReceiveMemory* receive_memory = nullptr;
   static LogThrottle throttle{LogThrottle::kShortPeriod};
   if (!LogEnabled(level)) return;
   try {
-    LogThrottled(
-        throttle, Clock::Monotonic().Now(), level, library,
+    throttle.Log(
+        Clock::Monotonic().Now(), level, library,
         {{"message", message},
          {"source", absl::StrCat(std::string(file.substr(file.rfind('/') + 1)), ":", line)}});
   } catch (const std::exception&) {

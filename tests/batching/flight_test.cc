@@ -1,10 +1,8 @@
-// Flights, and the lanes that they take.
+// What a flight makes of its pieces, and what it keeps.
 #include "server/batching/flight.h"
 
 #include <gtest/gtest.h>
 
-#include "server/batching/credits.h"
-#include "tests/batching/puppet_backend.h"
 #include "tests/batching/test_job.h"
 
 namespace histogram::server {
@@ -17,7 +15,6 @@ TEST(FlightTest, IsGivenUpWhenNobodyWaitsAnyMore) {
   Flight flight;
   flight.Add({.job = &first, .offset = 100, .bytes = 300, .whole = false});
   flight.Add({.job = &second, .offset = 0, .bytes = 500, .whole = true});
-  EXPECT_EQ(flight.charge, second.charge_bytes);
   flight.Prepare();
   EXPECT_EQ(flight.batch->deadline_ns, 90);
   second.deadline = kNever;
@@ -40,23 +37,6 @@ TEST(FlightTest, KeepsNoMoreLargeRowsThanItNeeds) {
   flight.Add({.job = &first, .offset = 0, .bytes = 400, .whole = true});
   flight.Prepare();
   EXPECT_EQ(flight.rows.size(), 1u);
-}
-
-TEST(CreditsTest, TheRateIsThatOfTheLanesThatAreLeft) {
-  PuppetBackend gpu({.name = "cuda:0", .lanes = 2});
-  PuppetBackend cpu({.name = "cpu", .lanes = 1, .kind = BackendKind::kCpu});
-  Credits credits({&gpu, &cpu});
-  Outbox outbox;
-  EXPECT_DOUBLE_EQ(credits.BytesPerNs(), 3) << "three lanes, of which nothing is known";
-  TestJob job(3900);  // charged 4000
-  Flight* flight = credits.Take(0, ClosedBy::kIdle, 0);
-  flight->Add({.job = &job, .bytes = job.bytes});
-  credits.Learn(*flight, 1000);
-  EXPECT_DOUBLE_EQ(credits.BytesPerNs(), 2 * 4 + 1);
-  credits.MarkDown(0, kWatchdog, outbox);
-  EXPECT_DOUBLE_EQ(credits.BytesPerNs(), 1);
-  credits.MarkDown(1, kWatchdog, outbox);
-  EXPECT_GT(credits.BytesPerNs(), 0) << "it is divided by";
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ TEST(InlineGateTest, CollectsEachPayloadOnce) {
   }
   ASSERT_TRUE(gate.Enter(5));
   gate.LeaveUncounted();
-  ASSERT_TRUE(gate.Enter(InlineGate::kOnlyCpu));
-  gate.Leave(InlineGate::kOnlyCpu, 1);  // there is no choice to learn for
   const InlineGate::Collected collected = gate.Collect(12 * kOneMs);
   EXPECT_EQ(collected.since, 10 * kOneMs);
   for (size_t c = 0; c < collected.counted.size(); ++c) {

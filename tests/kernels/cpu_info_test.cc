@@ -27,26 +27,15 @@ TEST(CgroupTest, TheTightestQuotaOfTheGroupCounts) {
   };
   expect(std::nullopt, {});
   expect(std::nullopt, {{group, "0::/\n"}});
-  // Version 2, and the groups above.
+  // And the groups above.
   expect(1.5, {{group, "0::/\n"}, {sys + "cpu.max", "150000 100000\n"}});
   expect(std::nullopt, {{group, "0::/\n"}, {sys + "cpu.max", "max 100000\n"}});
   expect(2.0, {{group, "0::/kube/pod/container\n"},
                {sys + "kube/cpu.max", "max 100000\n"},
                {sys + "kube/pod/cpu.max", "200000 100000\n"},
                {sys + "kube/pod/container/cpu.max", "800000 200000\n"}});
-  expect(0.5, {{group, "12:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n"},
-               {sys + "cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "50000\n"},
-               {sys + "cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n"},
-               {sys + "cpu,cpuacct/cpu.cfs_quota_us", "-1\n"},
-               {sys + "cpu,cpuacct/cpu.cfs_period_us", "100000\n"}});
   // In a container the group carries its host's name, but only its own files are mounted.
-  expect(3.0, {{group, "4:cpu,cpuacct:/docker/abc\n"},
-               {sys + "cpu/cpu.cfs_quota_us", "300000\n"},
-               {sys + "cpu/cpu.cfs_period_us", "100000\n"}});
-  expect(1.0, {{group, "4:cpu:/\n0::/\n"},
-               {sys + "cpu/cpu.cfs_quota_us", "300000\n"},
-               {sys + "cpu/cpu.cfs_period_us", "100000\n"},
-               {sys + "unified/cpu.max", "100000 100000\n"}});
+  expect(3.0, {{group, "0::/docker/abc\n"}, {sys + "cpu.max", "300000 100000\n"}});
 }
 
 TEST(CgroupTest, NonsenseMeansNoLimit) {

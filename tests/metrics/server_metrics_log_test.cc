@@ -18,7 +18,7 @@ using ::testing::internal::GetCapturedStderr;
 
 MetricsOptions OneBackend() {
   MetricsOptions options;
-  options.backends = {{"a", "a CPU", "", "", {"scalar"}}};
+  options.backends.emplace_back().info.name = "a";
   return options;
 }
 

@@ -176,14 +176,14 @@ def test_a_log_that_nobody_reads_stops_nobody(start_server, tmp_path):
         wait_until(lambda: lost() > 0, 60, "lines that are lost")
         text = b""
 
-        def told():
+        def written():
             nonlocal text
-            client.compute(b"abc", timeout=60)
+            client.compute(b"abcdefg", timeout=60)
             with contextlib.suppress(BlockingIOError):
                 text += os.read(reader, 1 << 20)
-            return b"log lines are lost" in text
+            return b'"payload_bytes":7,' in text
 
-        wait_until(told, 60, "the line that says so")
+        wait_until(written, 60, "a line of later")
     for line in text.splitlines()[:-1]:
         json.loads(line)
     server.stop()
