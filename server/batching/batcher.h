@@ -1,5 +1,5 @@
 // Collects payloads into batches and hands these to backends: to the kind that gets more done
-// (preference.h), and of that kind to the first backend that has a free lane.
+// (preference.h), and of that kind to the backend with the most free lanes.
 //
 // While nothing waits for the CPU, the thread that brings a small payload for it counts that,
 // without a lock (inline_gate.h). The batcher holds one credit for each lane. With a free lane and

@@ -97,11 +97,14 @@ uint64_t PieceBytesMax(const QueueView& queue, const BackendView& backend,
 Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
                 const BatchingLimits& limits) {
   if (queue.payloads == 0) return {};
-  const auto first = std::find_if(backends.begin(), backends.end(), [&](const BackendView& each) {
-    return each.up && FreeFor(queue, each) > 0;
-  });
-  if (first == backends.end()) return {};
-  const BackendView& backend = *first;
+  const BackendView* best = nullptr;
+  for (const BackendView& each : backends) {
+    if (!each.up || FreeFor(queue, each) == 0) continue;
+    // A GPU's lanes share its link: a batch that is alone there comes back sooner.
+    if (best == nullptr || (each.kind == best->kind && each.free > best->free)) best = &each;
+  }
+  if (best == nullptr) return {};
+  const BackendView& backend = *best;
 
   Decision decision;
   const uint64_t bytes_max =
@@ -113,7 +116,7 @@ Decision Decide(const QueueView& queue, absl::Span<const BackendView> backends,
   } else if (queue.payloads >= payloads_max) {
     decision.closed_by = ClosedBy::kPayloads;
   }
-  decision.backend = static_cast<int>(first - backends.begin());
+  decision.backend = static_cast<int>(best - backends.data());
   decision.fill_bytes_max =
       std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / backend.lanes));
   decision.payloads_max =

@@ -59,7 +59,8 @@ struct Decision {
 
 // Decides what to dispatch to which backend. A pure function, without clock, lock or I/O.
 // `backends` are in order of preference.
-// - It chooses the first backend with a free lane. With no free lane the queue waits.
+// - It chooses the backend with the most free lanes of the first kind that has any; of equal ones
+//   the first. With no free lane the queue waits.
 // - With a free lane, a batch closes at once.
 // - A payload of split_bytes_min or more is cut over all free lanes but one, so that small payloads
 //   find a lane. A backend with one lane has none to spare. For the same reason the rest of a

@@ -73,6 +73,7 @@ std::vector<Case> Cases() {
 
       // Which lane.
       {"the first", small, {lane, lane}, Takes(0)},
+      {"the backend with the most", small, {Lane(1, 2), Lane(2, 2)}, Takes(1)},
       {"the first is down", small, {Down(lane), lane}, Takes(1)},
       {"never waits for a lane while another is free", small, {Busy(), lane}, Takes(1)},
       {"all busy: nothing to look again for", small, {Busy(), Busy()}, kWaits},
