@@ -1,5 +1,5 @@
 # Read by ctest (not by a configuring CMake) from the test file that scripts/test writes: adds the tests
-# of several build folders, each name prefixed with its folder's: "asan/BatcherTest.Drains".
+# of several build folders, each name prefixed with its folder's: "asan/batching_test.0".
 # Without the prefix, set_tests_properties would change the tests of that name in every folder.
 #
 # Set before: HISTOGRAM_SUITES, names of build folders; HISTOGRAM_BUILD_ROOT, where those lie.

@@ -7,8 +7,8 @@
 // All methods are thread-safe.
 //
 // This class has the lock, the hand-over and the thread. Plain classes decide under the lock: which
-// lanes are free (credits.h), which backend a batch goes to (placer.h, preference.h), what is
-// queued and what is executed again (scheduler.h, admission.h, fair_queue.h).
+// lanes are free and which backend a batch goes to (placer.h, preference.h), what is queued and
+// what is executed again (scheduler.h, admission.h, fair_queue.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 

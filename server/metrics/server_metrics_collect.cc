@@ -207,7 +207,9 @@ void ServerMetrics::CollectGauges(Writer& writer, const ServerState& state) cons
   writer.OneGauge("ready", "1 while requests are welcome, as /readyz and health checks say.",
                   state.ready ? 1 : 0);
   writer.OneGauge("draining", "1 while the server is shutting down.", state.draining ? 1 : 0);
-  writer.Family("limit", "The limits in force, by name; the name says the unit.",
+  writer.Family("limit",
+                "The settings that are numbers, by name; the name says the unit. 0 may mean "
+                "that the server chooses.",
                 MetricType::Gauge);
   for (const Setting& setting : Settings()) {
     const std::optional<double> number = NumberOf(setting, options_.config);
