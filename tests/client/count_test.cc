@@ -159,6 +159,12 @@ TEST_F(Count, AFileIsCountedAsFarAsItsRangeIsKnown) {
   EXPECT_EQ(count()->histogram.above(), 0);
   ASSERT_EQ(truncate(file.c_str(), 4), 0);  // its last page is still there, and zeros in it
   EXPECT_THAT(std::string(count().status().message()), HasSubstr("was it cut off?"));
+
+  const int descriptor = open(file.c_str(), O_RDONLY);
+  inputs = {StandardInput(descriptor)};
+  ASSERT_EQ(truncate(file.c_str(), 2), 0);
+  EXPECT_THAT(std::string(count().status().message()), HasSubstr("was it cut off?"));
+  close(descriptor);
 }
 
 TEST_F(Count, TheTimeIsThatOfEachLook) {

@@ -35,7 +35,8 @@ struct Input {
   absl::Status status = {};                               // why it cannot be counted
   absl::string_view bytes = {};                           // in memory, or of a mapped file
   std::shared_ptr<const void> holder = nullptr;           // of the bytes
-  uint64_t mapped_bytes = 0, mapped_inode = 0;            // of the file that is mapped
+  std::string mapped = {};                                // the path of the file that is mapped
+  uint64_t mapped_bytes = 0, mapped_inode = 0;            // of that file
   InputFile stream = nullptr;                             // null: the bytes are all
   uint64_t limit = std::numeric_limits<uint64_t>::max();  // more of a stream are not counted
   bool array = false;                                     // a .npy file

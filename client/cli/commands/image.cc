@@ -149,6 +149,7 @@ absl::StatusOr<Image> ReadPicture(Input& input) {
     return named(absl::InvalidArgumentError("the picture's file is longer than 4 GiB"));
   }
   absl::StatusOr<Image> image = DecodeImage(input.bytes);
+  if (absl::Status whole = StillWhole(input); !whole.ok()) return whole;
   return image.ok() ? std::move(image) : named(image.status());
 }
 

@@ -16,7 +16,7 @@ namespace histogram::cli {
 namespace {
 
 // Sets what the input holds by its open file.
-void Take(InputFile file, Input& input) {
+void Take(InputFile file, Input& input, bool standard_input = false) {
   struct stat info = {};
   struct statfs system = {};
   // sysfs tells one size of all of its files, and procfs none.
@@ -37,6 +37,7 @@ void Take(InputFile file, Input& input) {
     (void)madvise(memory, size, MADV_SEQUENTIAL);
     input.holder = {memory, [size](void* mapped) { munmap(mapped, size); }};
     input.bytes = {static_cast<const char*>(memory), size};
+    input.mapped = standard_input ? absl::StrCat("/proc/self/fd/", *file) : input.name;
     input.mapped_bytes = size;
     input.mapped_inode = info.st_ino;
     const auto begin = static_cast<uint64_t>(lseek(*file, 0, SEEK_CUR));
@@ -68,7 +69,7 @@ Input StandardInput(int standard_input) {
   if (standard_input < 0) {
     input.status = absl::FailedPreconditionError("standard input is closed");
   } else {
-    Take(std::make_shared<const int>(standard_input), input);
+    Take(std::make_shared<const int>(standard_input), input, /*standard_input=*/true);
   }
   return input;
 }
@@ -108,7 +109,7 @@ absl::Status CutOff(const Input& input) {
 
 absl::Status StillWhole(const Input& input) {
   struct stat now = {};
-  const bool shorter = stat(input.name.c_str(), &now) == 0 && now.st_ino == input.mapped_inode &&
+  const bool shorter = stat(input.mapped.c_str(), &now) == 0 && now.st_ino == input.mapped_inode &&
                        static_cast<uint64_t>(now.st_size) < input.mapped_bytes;
   return shorter ? CutOff(input) : absl::OkStatus();
 }

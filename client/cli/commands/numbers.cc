@@ -60,9 +60,9 @@ class Numbers {
   // `other`: the number that needs f64, if one does; messages name it.
   Numbers(Kind kind, const std::string& other) : kind_(kind), needed_(kind), other_(other) {}
 
-  // Adds the number that `text` is; an empty text is a NaN. OUT_OF_RANGE: the number needs the type
-  // that needed() tells, and the message quotes it. FAILED_PRECONDITION: the text is no number, or
-  // no type holds both the number and `other`.
+  // Adds the number that `text` is; an empty text is a NaN. OUT_OF_RANGE: the number needs another
+  // type, which needed() returns; the message quotes the number. FAILED_PRECONDITION: the text is
+  // no number, or no type holds both the number and `other`.
   absl::Status Add(absl::string_view text) {
     const bool negative = absl::StartsWith(text, "-");
     const absl::string_view digits = text.substr(negative || absl::StartsWith(text, "+") ? 1 : 0);
