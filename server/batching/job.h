@@ -90,8 +90,8 @@ class Job {
     int failed_last = -1;
     std::string_view reason;
     absl::Status error;
-    bool again =
-        false;  // a piece of it failed: once all are back, it is counted from the beginning
+    // A piece of it failed: once all are back, it is counted from the beginning.
+    bool again = false;
   };
   Notes notes_;
 };
