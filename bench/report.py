@@ -35,17 +35,21 @@ service_plot = runpy.run_path(str(ROOT / "bench" / "service" / "plot.py"))
 # says so. The name of a result begins with one of these.
 SPEAKS_FOR = {"service": ["server", "kernels"], "kernels": ["kernels/cuda"], "typed": ["kernels/cuda"],
               "python": ["python", "kernels"], "numpy": ["python", "kernels"], "check": ["kernels/cuda"]}
-LATER_COMMITS_MAX = 250
+LATER_COMMITS_MAX, SOON = 250, 200
+named_soon = set()
 
 
 def load(path):
-    """A result; ends the program for one of code that has changed too much since."""
+    """A result; ends the program for one of code that has changed too much since, and says which soon has."""
     result = json.loads(path.read_text(encoding="utf-8"))
     code = next((code for name, code in SPEAKS_FOR.items() if path.name.startswith(name)), None)
     later = commits_since(result["commit"].partition("-")[0], code) if code else 0
     if later > LATER_COMMITS_MAX:
         raise SystemExit(f"{path.relative_to(ROOT)} is too old: {', '.join(code)} had {later} commits since it was measured, "
                          f"more than {LATER_COMMITS_MAX}; measure it anew")
+    if later > SOON and path not in named_soon:
+        named_soon.add(path)
+        print(f"measure soon: {path.relative_to(ROOT)}, {later} of {LATER_COMMITS_MAX} commits old")
     return result
 
 
