@@ -23,7 +23,7 @@ class PlanInUse {
 
   SampleType type() const { return first_.type(); }
   uint32_t bin_count() const { return first_.bin_count(); }
-  // Whoever counts needs no tables. REQUIRES: nothing else has been called.
+  // The plan stays without tables. REQUIRES: neither Pays nor Get has been called.
   void KeepFirst() { made_ = &first_; }
   // The plan that stays: with tables, after KeepFirst without. Null until Get has made it.
   const Plan* made() const { return made_.load(std::memory_order_acquire); }

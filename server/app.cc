@@ -64,21 +64,21 @@ void LogBackends(const BackendSet& set) {
   }
 }
 
-// About as many as run while the server serves: it fails here, with a sentence, rather than later
-// in a library that ends the process.
+// About as many as run while the server serves. Without them it fails here, with a sentence, rather
+// than later in a library that ends the process.
 uint32_t ThreadsNeeded(const Config& config) {
   constexpr uint32_t kOthers = 24;  // gRPC's own, and those that ARCHITECTURE.md lists
   const uint32_t lanes = config.backend.cpu_lanes;
   return ReceiveThreads(config.transport) + (lanes > 0 ? lanes : UsableCores()) + kOthers;
 }
 
-// Likewise: a receiving thread without a descriptor to be woken by ends, and nobody would know.
+// Likewise. A receiving thread that has no descriptor to be woken by ends without a word.
 uint32_t DescriptorsNeeded(const Config& config) {
   constexpr uint32_t kOthers = 40;  // 36 are open once it serves at one place of each kind
   return ReceiveThreads(config.transport) + kOthers;
 }
 
-// Half of what may be received: with everything queued there is as much on its way.
+// Half of what may be received: a full queue has at most half, and as much may be on its way to it.
 uint64_t ReceiveMemoryBytes(const Config& config) {
   const bool may_use_gpu =
       CudaCompiledIn() && config.backend.choice != BackendOptions::Choice::kCpu;
@@ -135,8 +135,8 @@ class App {
     }
     RefreshSecurity();
     listening_.store(true);
-    // Who reads the port file finds a server that is ready, if it can be. Once the file is there,
-    // the log says whether it is.
+    // A program that has read the port file finds the server ready, if it can be. Once the file is
+    // there, the log says whether it is.
     UpdateHealth();
     if (absl::Status written = WritePortFile(); !written.ok()) return written;
     LogReadiness();
@@ -228,7 +228,7 @@ class App {
     });
   }
 
-  // Tells health the state of now. Returns whether readiness is news, for
+  // Tells health the present state. Returns whether readiness or its reason has changed, for
   // LogReadiness.
   bool UpdateHealth() {
     for (const Backend* backend : backends_) {

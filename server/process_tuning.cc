@@ -29,8 +29,8 @@ sigset_t StopSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  // Some are sent by terminals that close and by habit. One that was ignored when the process
-  // began, as nohup does with SIGHUP, stays ignored.
+  // Terminals that close send some of these, and people send others by habit. One that was ignored
+  // when the process began, as SIGHUP is under nohup, stays ignored.
   for (const int signal : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     struct sigaction action {};
     sigaction(signal, nullptr, &action);

@@ -17,14 +17,14 @@ void TuneMalloc();
 // lock that all of them share.
 void TuneMutexes();
 
-// Has gRPC's threads each wait for the sockets of its own queue (poll(2)), rather than take turns
-// at those of the process (epoll): what EventLoops builds on. GRPC_POLL_STRATEGY in the environment
-// wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call before gRPC
-// starts, which ends the process for a name that it does not know, and says so.
+// Has each of gRPC's threads wait for the sockets of its own queue (poll(2)), rather than take
+// turns at those of the process (epoll): EventLoops builds on that. GRPC_POLL_STRATEGY in the
+// environment wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call
+// before gRPC starts. gRPC ends the process for a name that it does not know, and says so.
 void ChoosePolling();
 
-// Opens those of the descriptors 0 to 2 that are closed on /dev/null: the next file or socket would
-// take their numbers, and what is written to standard error. Writing to standard output still
+// Opens /dev/null at those of the descriptors 0 to 2 that are closed: else the next file or socket
+// would get their numbers, and the text written to standard error. Writing to standard output still
 // fails. Call before anything opens one.
 void OpenStandardDescriptors();
 

@@ -54,7 +54,7 @@ bool LogEnabled(LogLevel level);
 // a pipe that nobody reads for example, is lost, and counted.
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields = {});
 
-// Logs one event a period and counts those that it holds back. Thread-safe, lock-free.
+// Logs one event a period and counts those that it holds back, without a lock. Thread-safe.
 class LogThrottle {
  public:
   static constexpr TimeNs kPeriod = 1000000000;

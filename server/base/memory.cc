@@ -18,8 +18,8 @@ uint64_t AllocatedBytes() {
   return info.uordblks + info.hblkhd;
 }
 
-// AllocatedBytes and the blocks of the receive memory that are taken, but asks the allocator only
-// where more than `enough` is resident; otherwise what is resident.
+// What is resident, without the free blocks of the receive memory. Where that is more than
+// `enough`: AllocatedBytes and the blocks that are taken, which takes longer to find out.
 uint64_t HeldBytes(const ReceiveMemory* receive_memory, uint64_t enough) {
   const uint64_t all = receive_memory == nullptr ? 0 : receive_memory->all().size();
   const uint64_t free = receive_memory == nullptr ? 0 : receive_memory->free_bytes();

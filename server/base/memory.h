@@ -101,7 +101,7 @@ class Holding {
 // Thread-safe, but for Begin.
 class MemoryLedger {
  public:
-  // `held_bytes(enough)` says what the process holds; more than that where it is at most `enough`.
+  // `held_bytes(enough)` returns what the process holds. It may return more, up to `enough`.
   MemoryLedger(uint64_t bytes_max, std::function<uint64_t(uint64_t)> held_bytes)
       : receive_bytes_max(bytes_max), held_bytes_(std::move(held_bytes)) {}
   // Asks the kernel and the allocator. `receive_memory`: where messages lie beside the allocator's

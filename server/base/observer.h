@@ -70,7 +70,7 @@ class Observer {
   virtual void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) = 0;
   virtual void Expired() = 0;    // dropped: its deadline had passed
   virtual void Cancelled() = 0;  // dropped: its caller went away
-  // A batch ran on `to` because `from` could not ("device_lost", "watchdog", "out_of_memory" ...).
+  // A batch goes to `to` because `from` failed it ("device_lost", "watchdog", "out_of_memory" ...).
   virtual void FellBack(std::string_view from, std::string_view to, std::string_view reason) = 0;
   virtual void IntegrityFailure() = 0;
   // Bytes of a tenant's payloads that were accepted, and of its replies; there are at most 64

@@ -54,10 +54,11 @@ inline constexpr uint32_t kPlanBinsAtOnceMax = 4096;
 inline constexpr uint64_t kPlanCacheBytesMax = uint64_t{64} << 20;
 
 // The most bytes of counters and reply of a payload that is counted where it arrived. Those of
-// 65,536 bins keep a loop from its other calls for as long as counting kInlineBytesMax does.
+// 65,536 bins keep a loop from its other calls for as long as counting kInlineBytesMax does. Not
+// measured apart.
 inline constexpr uint64_t kInlineAnswerBytesMax = uint64_t{2} << 20;
 // The most counters of a payload that is cut over lanes of the CPU. Each lane has as many, and
-// adding them up keeps other lanes waiting.
+// adding them up keeps other lanes waiting. Not measured apart.
 inline constexpr uint64_t kSplitCountersMax = uint64_t{1} << 17;
 
 // The parts of a smaller one would cost more to hand out and to add up than they gain. Beside the
@@ -81,7 +82,7 @@ inline constexpr uint64_t kHeaderBytesMax = uint64_t{16} << 10;
 inline constexpr size_t kTenantsMax = 64;
 
 // A batch costs some 10 us by itself on a GPU: 10 ns a payload with this many. More would only keep
-// its lane for longer.
+// its lane for longer. Not measured apart.
 inline constexpr uint32_t kBatchPayloadsMax = 1024;
 
 }  // namespace histogram::server

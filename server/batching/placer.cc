@@ -26,8 +26,8 @@ uint32_t PayloadsMax(const BackendInfo& info, const Plan& plan) {
 // What stands for all typed samples where the kinds are first compared.
 constexpr Workload kUsualSamples = {.sample_bytes = sizeof(float), .bin_count = 2048};
 
-// By what a lone payload from the middle of each size class is predicted to take. None where only
-// one kind of backend is there.
+// Prefers the kind that is predicted to count a lone payload from the middle of a size class
+// sooner. None where only one kind of backend is there.
 std::optional<Preference> Estimate(const std::vector<Backend*>& backends,
                                    const BatchingLimits& limits) {
   std::array<BackendKind, Preference::kClasses> estimated{};

@@ -15,7 +15,7 @@ constexpr uint64_t kWorkPerAnswer = 4096;
 
 // The sequential test: the logarithm of a ratio of windows is drawn from a normal distribution
 // around margin + kDelta if the other kind is better, around margin - kDelta if it is not. It
-// decides when the first is e^kDecided times as likely.
+// decides when the first is e^kDecided times as likely. Like preference.h's, not measured apart.
 constexpr double kDelta = 0.05;
 constexpr double kDecided = 5;
 constexpr double kDoubt = 0.2;  // so much evidence asks for the next trial at once

@@ -10,7 +10,7 @@
 namespace histogram::server {
 namespace {
 
-// Pieces of a cut payload begin at multiples of this.
+// The size of a piece is rounded up to a multiple of this, unless a lane takes less.
 constexpr uint64_t kPieceAlign = 4096;
 
 // Of the pieces that a payload of `left` bytes is cut into.

@@ -84,7 +84,7 @@ class Scheduler {
 
  private:
   void Accept(Job* job, TimeNs now);
-  // Whether the job has failed. If nobody wants it any more, it has from now on.
+  // Whether the job has failed. One that nobody wants any more fails here.
   static bool IsDead(Job& job, TimeNs now, Outbox& outbox);
   // Drops dead jobs at the front of the class, and those to be counted again; returns whether there
   // were any.
@@ -100,7 +100,7 @@ class Scheduler {
   // A piece was counted, or never will be. If it is the last one, ends its job, or queues it again.
   void EndPiece(const Piece& piece, Outbox& outbox);
   void Finish(Job* job, Outbox& outbox);
-  // That of a job which no backend of `up` can count.
+  // The failure of a job that no backend of `up` can count.
   absl::Status NoBackendFor(const Job& job, BackendMask up, BackendMask unfit) const;
 
   const BatchingLimits& limits_;

@@ -108,8 +108,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
       }
       value = std::string(arguments[++i]);
     }
-    // An empty name of a file is that of a script's variable that is not set. Without its file the
-    // server would be open to more than it was meant for.
+    // A script whose variable is not set names an empty file. Without its file the server would be
+    // open to more than it was meant for.
     if (value.empty() && (setting == nullptr || setting->placeholder == "FILE")) {
       return Invalid(flag, " must name a file; leave it out to have none");
     }
@@ -165,7 +165,7 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
   return layer;
 }
 
-// An empty variable counts as not set, which is what composing tools leave behind.
+// An empty variable counts as not set: Compose and its like leave such variables behind.
 std::vector<Assignment> EnvironmentLayer(const Variables& variables,
                                          std::vector<std::string>& warnings) {
   std::vector<Assignment> layer;

@@ -126,7 +126,7 @@ constexpr Setting kSettings[] = {
      .member = [](Config& c) -> Member { return &c.batching.batch_us_max; },
      .help = "a batch that executes longer than this marks its backend as lost; more where other "
              "processes share the GPU"},
-    // Tests need what is listed nowhere: payloads queue, stay whole and go to a GPU at will.
+    // Listed nowhere, for tests: with these, payloads queue, stay whole and go to a GPU at will.
     {.name = "inline-bytes-max", .listed = kUnlisted, .as = kBytes, .limits = {0, kGiB},
      .member = [](Config& c) -> Member { return &c.batching.inline_bytes_max; },
      .help = "payloads up to this size are counted on the thread that received them"},

@@ -132,8 +132,8 @@ bool HttpConnection::TakeHead() {
   const size_t question = std::min(target.find('?'), target.size());
   request.path = target.substr(0, question);
   request.query = target.substr(std::min(question + 1, target.size()));
-  // What two servers may read in different ways is refused: bytes of a body would be taken for the
-  // next request.
+  // Refuses headers that two servers may read in different ways: one of them would take bytes of
+  // the body for the next request.
   const size_t lengths = request.Count("content-length");
   const size_t codings = request.Count("transfer-encoding");
   request.has_body = lengths + codings > 0;
@@ -154,7 +154,7 @@ HttpBody::Piece* HttpConnection::Room() {
   uint64_t capacity = std::clamp<uint64_t>(body->bytes / 4096 * 4096, kReadBytes, kPieceBytesMax);
   if (intake_.part_bytes > 0) capacity = std::min(capacity, intake_.part_bytes - body->bytes);
   if (left_.has_value()) capacity = std::min(capacity, *left_);
-  // What can be passed on makes room itself.
+  // A body that is passed on in parts soon makes room itself, and takes none from other bodies.
   const bool passes_on = intake_.part_bytes > 0 && body->bytes > 0;
   if (!(passes_on ? body->held.TryHold(capacity) : Take(body->held, capacity))) return nullptr;
   body->pieces.push_back(

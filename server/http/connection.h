@@ -35,12 +35,12 @@ inline constexpr HttpFault kCut = {499, absl::StatusCode::kCancelled, "", "",
 inline constexpr HttpFault kNoRoom = {503, absl::StatusCode::kResourceExhausted, "QUEUE_FULL", "",
                                       "bodies and replies take all the memory that they may"};
 
-// A client, and its request under way: they come one after another. Headers, body, then the reply
-// goes. At last the client's end is awaited, since to close with bytes unread would take the reply
-// from it. Handlers may keep it when it is closed.
+// A client, and its request under way; requests come one after another. The headers come, then the
+// body, then the reply goes. At last it awaits the client's end: closing with bytes unread would
+// take the reply from the client. Handlers may keep it when it is closed.
 class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
  public:
-  // --- For the handler, which the server's thread calls, with what the handler passes on.
+  // --- For the handler, which the server's thread calls, and for others that it passes this on to.
   HttpRequest request;
   std::shared_ptr<HttpBody> body;  // what came since the last ReadOn
   bool whole = false;              // no more of the body will come
@@ -104,8 +104,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   std::string host() const { return peer_.substr(0, peer_.rfind(':')); }
 
   void ReadHead();
-  // Refuses a request that is being received. An idle connection closes, unless a read that has
-  // ended waits to be told.
+  // Refuses a request that is being received. An idle connection closes, unless its read has just
+  // ended.
   void End(const HttpFault& fault) {
     if (!idle()) return OnReply(server_.handler_->Refuse(fault, request));
     error_code ignored;
@@ -184,14 +184,14 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   std::optional<http::response<http::string_body>> response_;
   Holding held_{*server_.options_.memory};  // for the reply
   std::function<void()> next_;              // waits for more of the body
-  std::optional<HttpReply> instead_;        // of what the request is to get
+  std::optional<HttpReply> instead_;        // goes once the operation under way has ended
   HttpIntake intake_;
   std::optional<uint64_t> left_;  // of the body; nothing: it comes in chunks, or there is none
   uint64_t received_ = 0;         // of the body
   State state_ = State::kHead;
   bool reads_on_ = false;  // after the reply: what comes is the rest of a request
   TimeNs begun_at_ = 0;    // the body, without the time in which nothing was to be received
-  TimeNs paused_at_ = 0;   // the last time that began
+  TimeNs paused_at_ = 0;   // when that time last began
   TimeNs replied_at_ = 0;
   TimeNs deadline_ = kNever;
 };

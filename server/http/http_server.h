@@ -3,8 +3,9 @@
 //
 // Everything that a stranger can make it hold has a limit: connections, headers, bodies over all
 // connections, and the time that each takes. Where there are too many connections, the client that
-// has most loses one: the oldest that has had its last reply, else the oldest whose request is not
-// whole. A few descriptors are reserved, so that the server answers when the process has no others.
+// has most loses one: the oldest that has had its last reply, else the oldest whose headers are not
+// whole, else the oldest whose body is not, else the oldest that is being sent a reply. A few
+// descriptors are reserved, so that the server answers when the process has no others.
 #ifndef HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 #define HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 
@@ -115,8 +116,8 @@ struct HttpServerOptions {
   const char* thread_name = "http-service";  // at most 15 characters
   size_t connections_max = 64;
   bool keep_alive = false;  // a connection may have several requests
-  // For the headers to arrive, and for a body or a reply besides a second for each
-  // `bytes_per_second_min` bytes (0: not) of it.
+  // The time that headers, a body and a reply may each take. A body and a reply may take a second
+  // more for each `bytes_per_second_min` of their bytes (0: no more).
   uint32_t timeout_ms = 5000;
   uint64_t bytes_per_second_min = 0;
   std::shared_ptr<MemoryClass> memory;  // of bodies and replies; null: no bodies
@@ -129,7 +130,7 @@ class HttpServer {
   // reason.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
                                                            std::unique_ptr<HttpHandler> handler);
-  // Closes all connections, and waits until all exchanges are gone.
+  // Closes all connections, and waits until no handler keeps one.
   ~HttpServer();
 
   // The first address that it listens on, with the actual port: "127.0.0.1:9464".

@@ -41,7 +41,7 @@ constexpr Refusal kRefusals[] = {
     {"bad_request", ""},      // any other INVALID_ARGUMENT
     {"receive_memory", ""}};  // ended while a message was received, by the call guard
 constexpr Cell kReceiveMemory = std::size(kRefusals) - 1;
-constexpr Cell kBadRequest = kReceiveMemory - 1;  // what precedes it has a reason
+constexpr Cell kBadRequest = kReceiveMemory - 1;  // those before it have reasons
 constexpr std::array<std::string_view, kStageCount> kStageNames = {"queue",  "gather", "transfer",
                                                                    "kernel", "fold",   "reply"};
 // The last one stands for every other reason.
@@ -220,7 +220,7 @@ size_t ServerMetrics::BackendIndex(std::string_view name) const {
 void ServerMetrics::RequestFinished(const RequestNote& request) {
   const auto& [method, status, payload_bytes, duration_ns, traceparent, tenant, peer] = request;
   const bool failed = !status.ok();
-  if (failed) Refused(status);  // whoever sees the request counted finds why it was refused
+  if (failed) Refused(status);  // first: a reader that sees the request counted finds why
   Cells::Shard& shard = cells_->Local();
   shard.Add(requests_ + Index(method) * kCodeCount + Index(status.code()), 1);
   request_durations_.Observe(

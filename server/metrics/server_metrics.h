@@ -6,9 +6,10 @@
 // hundred a second each, with their caller and trace. At level debug every batch and every request
 // has a line.
 //
-// Recording adds to sharded atomics: no lock, no allocation, tens of nanoseconds. TenantBytes takes
-// a lock. Everything is thread-safe. Label values are bounded: undeclared backends and kernels
-// count as "other". Durations come in nanoseconds and go out in seconds.
+// Recording adds to sharded atomics: no lock, tens of nanoseconds, and no allocation but for what
+// failed or is logged. TenantBytes takes a lock. Everything is thread-safe. Label values are
+// bounded: undeclared backends and kernels count as "other". Durations come in nanoseconds and go
+// out in seconds.
 #ifndef HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 #define HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 

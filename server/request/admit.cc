@@ -112,7 +112,7 @@ absl::Status CheckRows(Method method, const Query& query, uint64_t samples, bool
   return absl::OkStatus();
 }
 
-// Of a payload that is one row.
+// Limits the reply to a payload that is one row.
 absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply_bytes_max) {
   if (reply_bytes <= reply_bytes_max) return absl::OkStatus();
   return InvalidField(

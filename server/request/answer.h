@@ -40,7 +40,7 @@ struct Answer {
   std::vector<double> edges;
   // Sparse answers only: counts[k] is the count of bin bins[k].
   std::vector<uint32_t> bins;
-  // With rows: points into the job's phases. Then only `samples` of the histogram is set.
+  // With rows: points into the job's phases or the Total. Then the histogram has only `samples`.
   const v1::RowAnswers* rows = nullptr;
   Receipt receipt;
 

@@ -49,7 +49,7 @@ absl::StatusOr<Binning> BinsOverExtent(const Query& query, const std::optional<E
   }
   absl::StatusOr<Binning> binning = BinsOver(query, lower, upper);
   if (binning.ok() || !extent->constant) return binning;
-  // Half to either side is less than the doubles there are apart, or leaves no room for the bins.
+  // The doubles there are more than a half apart, or too far apart for so many bins between.
   const double most = std::numeric_limits<double>::max();
   const double at = std::max(std::fabs(lower), std::fabs(upper));
   const double ulp = at - std::nextafter(at, 0);

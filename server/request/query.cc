@@ -251,7 +251,7 @@ std::shared_ptr<const Query> WithBins(const Query& query, const Binning& binning
 
 absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view bytes,
                                                              const QueryLimits& limits) {
-  // To compile a binning can take longer than to count 4 KiB (of bytes: 1 us, 0.7); specs repeat.
+  // To compile a binning can take longer than to count 4 KiB (bytes: 1 us and 0.7); specs repeat.
   constexpr size_t kEntries = 8;
   // Of as many edges as few bins have, and quantiles.
   constexpr size_t kKeyBytesMax = (kPlanBinsAtOnceMax + kQuantilesMax + 64) * sizeof(double);

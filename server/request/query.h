@@ -55,7 +55,7 @@ struct Query {
            (wants(Wanted::kMedian) || !quantiles.empty());
   }
   // The number of counters, one for each bit pattern, that statistics of types of 8 and 16 bits
-  // need.
+  // need. None for u8, whose plans count the patterns anyway.
   uint64_t pattern_counters() const {
     const bool counted = statistics && sample_type != SampleType::kU8;
     return counted && SampleBytes(sample_type) <= 2 ? uint64_t{1} << 8 * SampleBytes(sample_type)

@@ -126,7 +126,7 @@ class UnaryCall : public ServedCall {
 };
 
 // Messages both ways. At most one write and one Finish are under way at a time, and not beside each
-// other. gRPC calls none of them back from within.
+// other. gRPC reports the end of none of them from within the function that begins it.
 class StreamCall : public ServedCall {
  protected:
   using ServedCall::ServedCall;

@@ -155,7 +155,8 @@ absl::StatusOr<bool> TlsCertificates::MemoryFile::Set(const std::string& text) {
   if (text == text_) return false;
   const int fd = memfd_create("histogram-tls", MFD_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, "cannot hold the certificates in memory");
-  // The watcher reads again what changed between its two looks at the time, in whole seconds.
+  // gRPC's watcher looks at the file's time, in whole seconds, before and after it reads the file,
+  // and reads it again if the two differ.
   const timespec version{++version_, 0};
   const timespec times[2] = {version, version};
   const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());

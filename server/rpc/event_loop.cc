@@ -11,7 +11,7 @@
 namespace histogram::server {
 namespace {
 
-// Work for a dry loop waits for at most this many events.
+// Work for a dry loop waits for at most this many events. Not measured apart.
 constexpr uint32_t kPassedMax = 64;
 
 }  // namespace
@@ -125,7 +125,7 @@ void EventLoops::Stop() {
   for (const auto& loop : loops_) loop->events_->Shutdown();
   for (const auto& loop : loops_) {
     if (loop->thread_.joinable()) loop->thread_.join();
-    // Only where no thread was ever started is anything left.
+    // Something is left only if no thread was ever started.
     void* tag = nullptr;
     bool ok = false;
     while (loop->events_->Next(&tag, &ok)) static_cast<Event*>(tag)->OnComplete(ok);

@@ -73,7 +73,7 @@ class Posted {
 // VM, at 07ac9dd). Belongs to the loop's thread.
 class SendsAhead {
  public:
-  // An observation holds for this many messages.
+  // An observation holds for this many messages. Not measured apart.
   static constexpr uint32_t kMemory = 64;
   // Of the messages that come alone the second is handed over, and then one in this many. Not
   // measured apart.
@@ -100,7 +100,8 @@ class SendsAhead {
 // Thread-safe. Times are nanoseconds of a clock that does not go back.
 class CountingLoops {
  public:
-  static constexpr int64_t kRecentlyNs = 20'000'000;  // longer than counting a large payload takes
+  // Longer than counting a large payload takes. Not measured apart.
+  static constexpr int64_t kRecentlyNs = 20'000'000;
 
   explicit CountingLoops(size_t loops) : loops_(loops) {}
 

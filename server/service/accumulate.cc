@@ -25,8 +25,8 @@ struct Chunk final : StreamJob {
 };
 
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
-// a snapshot holds exactly what was sent up to its chunk. Belongs to its loop's thread; what
-// happens when, AccumulateState decides.
+// a snapshot holds exactly what was sent up to its chunk. Belongs to its loop's thread.
+// AccumulateState decides what happens when.
 class AccumulateStream final : public ServedStream {
  public:
   AccumulateStream(ServiceContext& service, EventLoop& loop)
@@ -192,7 +192,7 @@ class AccumulateStream final : public ServedStream {
     Step(StreamEvent::kReply);
   }
 
-  // There is an answer: what follows, writing it, waits for the caller.
+  // The answer is there. Writing it, which comes next, may have to wait for the caller.
   void Answered(TimeNs now) {
     if (!took_ns_.has_value()) took_ns_ = time_.SinceLast(now);
   }

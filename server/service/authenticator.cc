@@ -116,7 +116,7 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
     ++number;
     std::vector<std::string> words =
         absl::StrSplit(absl::StripAsciiWhitespace(line), absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    // A comment begins with a word, and ends with the line.
+    // A word that begins with # begins a comment, which ends with the line.
     words.erase(absl::c_find_if(words, [](const auto& word) { return word[0] == '#'; }),
                 words.end());
     if (words.empty()) continue;

@@ -23,7 +23,7 @@ struct Item final : StreamJob {
   grpc::ByteBuffer reply;
 };
 
-// Belongs to its loop's thread; what happens when, ComputeManyState decides.
+// Belongs to its loop's thread. ComputeManyState decides what happens when.
 class ComputeManyStream final : public ServedStream {
  public:
   ComputeManyStream(ServiceContext& service, EventLoop& loop)
@@ -94,7 +94,7 @@ class ComputeManyStream final : public ServedStream {
     Finish(FailCall(refused_, context()));
   }
 
-  // Once what was read before is answered.
+  // The stream ends once what was read before is answered.
   void Refuse(absl::Status status) override {
     caller_.Report(Method::kComputeMany, status, 0, 0);
     refused_ = std::move(status);

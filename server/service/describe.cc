@@ -22,7 +22,7 @@ void AddBackend(const Backend& backend, v1::DescribeResponse& out) {
   b->set_uuid(info.uuid);
   b->set_up(backend.up());
   b->set_lanes(info.lanes);
-  // No limit of its own is 0 on the wire: "the batch's limit applies".
+  // On the wire 0 says that a lane has no limit of its own: the batch's limit applies.
   b->set_lane_bytes(info.lane_bytes == UINT64_MAX ? 0 : info.lane_bytes);
   b->set_pinned_bytes(info.pinned_bytes);
   b->set_device_bytes(info.device_bytes);

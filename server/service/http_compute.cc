@@ -20,8 +20,8 @@
 namespace histogram::server {
 namespace {
 
-// Of a byte of the encoded reply, at most: message, JSON tree and text. Counts of short rows take a
-// byte each, and no edges come with them: 46 bytes of each were measured.
+// The most bytes of memory, for message, JSON tree and text, that a byte of the encoded reply
+// takes. Counts of short rows are a byte each, without edges: 46 bytes for each were measured.
 constexpr uint64_t kJsonFactor = 16, kRowsJsonFactor = 48;
 constexpr uint64_t kJsonBytes = 4096;
 

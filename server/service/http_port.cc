@@ -53,7 +53,7 @@ std::string MediaType(const HttpRequest& request) {
   return absl::AsciiStrToLower(absl::StripAsciiWhitespace(type.substr(0, type.find(';'))));
 }
 
-// Who calls, but for the tenant.
+// The caller, without its tenant.
 Caller CallerOf(ServiceContext& service, const HttpRequest& request) {
   Caller caller(service);
   // As gRPC writes it.
@@ -215,7 +215,8 @@ class HttpPort final : public HttpHandler {
                      "the server takes bodies as they are, not compressed");
     }
     const bool connect = FormOf(request) != HttpForm::kPlain;
-    // Without both headers the body is empty: to Connect a message, here most likely a mistake.
+    // Without both headers the body is empty. To Connect that is a message, here most likely a
+    // mistake.
     if (!connect && route.method == Method::kCompute && !request.has_body) {
       return InvalidField("LENGTH_REQUIRED", "Content-Length", "send it, or the body in chunks");
     }

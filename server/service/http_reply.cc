@@ -79,7 +79,7 @@ std::string ConnectJson(const absl::Status& status) {
                      {"details", {{{"type", "histogram.v1.Error"}, {"value", value}}}}});
 }
 
-// What a policy calls the text between `begin` and `end` in the page.
+// The name that a policy has for the text between `begin` and `end` in the page.
 std::string HashOf(absl::string_view begin, absl::string_view end) {
   absl::string_view text = kPage;
   text.remove_prefix(text.find(begin) + begin.size());
