@@ -35,7 +35,7 @@ std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType
 // The bits of the sample with this key, in the least significant bytes.
 uint64_t BitsOfKey(uint64_t key, SampleType type);
 
-// Fewer keys are sorted. Not measured apart.
+// Up to so many keys are sorted. Not measured apart.
 inline constexpr size_t kSortedMax = 48;
 // Puts the right keys at the places, which ascend and are counted from `before`: those that sorting
 // would put there.

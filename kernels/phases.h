@@ -67,10 +67,11 @@ class Phases {
   // outcome of the phase before. `payload` is the whole payload.
   virtual std::optional<Phase> Next(std::span<const Fragment> payload) = 0;
   // The outcome of an ExtentPhase; nullopt if there are no samples. If not all of them are finite,
-  // it is nullopt, or only its `finite` is set. A GPU does not set `negative_zero`.
+  // it is nullopt, or its `finite` is false and the rest has no meaning. A GPU does not set
+  // `negative_zero`.
   virtual void Found(const std::optional<Extent>& extent) = 0;
-  // In a RowsPhase without a plan, before each row is counted: the plan over its extent (nullopt if
-  // no sample is finite). Nullopt ends the phase.
+  // In a RowsPhase without a plan, before each row is counted: the plan over its extent, which is
+  // as Found gets it. Nullopt ends the phase.
   virtual std::optional<Plan> PlanOver(uint64_t row, const std::optional<Extent>& extent,
                                        std::span<const std::byte> samples) = 0;
   // The outcome of a RowsPhase, row by row and in order: the plan's counters of the row's samples.

@@ -1,4 +1,4 @@
-// The simplest count of typed samples. The server and tests compare every kernel with it.
+// The simplest count of samples. The server and tests compare every kernel with it.
 #ifndef HISTOGRAM_KERNELS_REFERENCE_H_
 #define HISTOGRAM_KERNELS_REFERENCE_H_
 

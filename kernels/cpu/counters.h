@@ -1,4 +1,4 @@
-// What code that reads typed samples shares. Above all the counters of a kernel: tables of u32 that
+// Helpers of code that reads typed samples. Above all the counters of a kernel: tables of u32 that
 // are added to a row of u64 at the end, or the row itself. One thread owns them.
 //
 // Consecutive samples go to different tables, because increments of one counter wait for each

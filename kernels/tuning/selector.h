@@ -1,5 +1,5 @@
-// Chooses the kernel for a workload: what was forced, else what measured cheapest for workloads of
-// its kind.
+// Chooses the kernel for a workload: the forced one, else the one that measured cheapest for
+// workloads of its kind.
 //
 // Used by every backend. A Selector is immutable after it is made: share it between threads freely.
 #ifndef HISTOGRAM_KERNELS_TUNING_SELECTOR_H_

@@ -1,8 +1,8 @@
 // The lanes of one GPU at work: a thread for each, and what happens when the GPU is lost.
 //
 // A batch belongs to the lane that took it. The backend goes down by MarkDown, or by an error that
-// poisons the context. Whoever marks it down takes the batches that wait for the device from their
-// lanes. A thread of its own hands them back UNAVAILABLE, whether or not the device ever answers. A
+// poisons the context. MarkDown then takes the batches that wait for the device from their lanes. A
+// thread of its own hands them back UNAVAILABLE, whether or not the device ever answers. A
 // lane that is stuck there is left behind with its buffers. A lane that is copying from the
 // fragments keeps its batch until it has let go of them. Of a backend that is down nothing is
 // freed: its context may be poisoned. Where the error is one after which the process must end, the
@@ -87,8 +87,8 @@ class LaneThreads {
   // REQUIRES: all that is not guarded in `shared` is set, and stays as it is.
   explicit LaneThreads(std::shared_ptr<LanesShared> shared);
   // Ends the threads. Waits for all but those that are stuck in the driver. The GPU is this
-  // thread's current device then: whoever holds the last reference to `shared` frees the lanes from
-  // it.
+  // thread's current device then, since the holder of the last reference to `shared` frees the
+  // lanes from it.
   ~LaneThreads();
   LaneThreads(const LaneThreads&) = delete;
   LaneThreads& operator=(const LaneThreads&) = delete;

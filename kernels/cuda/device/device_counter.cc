@@ -180,7 +180,7 @@ Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
 
 Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUstream_st* stream) {
   if (!impl_->is_clear) HISTOGRAM_RETURN_ERROR_OF(Clear(stream));
-  // Shared memory holds a table of so many bins and more; a launch takes so many samples and more.
+  // Without samples, or with more samples or bins than one launch counts and hands over.
   if (count == 0 || count >> 31 != 0 || impl_->bin_count > kOneLaunchBinsMax ||
       cuda::TableParts(impl_->bin_count, impl_->device) > 1) {
     HISTOGRAM_RETURN_ERROR_OF(Add(samples, count, stream));

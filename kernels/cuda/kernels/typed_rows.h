@@ -53,8 +53,8 @@ struct RowsLaunch {
 // is 1, or EvenBinsFit and they are those of MakeEvenBins, for own ranges over any range with the
 // arithmetic that they take; launch.longest < 2^32.
 absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& bins);
-// As PrepareTable, for the kernel by which EnqueueRows counts by a plan. EnqueueRows loads it where
-// this was not called.
+// As PrepareTable, for the kernel by which EnqueueRows counts. EnqueueRows calls it, too: a call
+// before that spares it the loading.
 absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
 
 // The most bins of a row: a block's shared memory holds a table of so many.

@@ -7,12 +7,12 @@
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
 // For phases (phases.h) the steps are finer: StartPhases, then Load, Use..., Begin..., Wait and
-// EndStep as often as needed, then ReportPhases. RunPhases takes them.
+// EndStep as often as needed, then ReportPhases. RunPhases takes these steps.
 //
 // From kFetchedBytesMin on a kernel fetches a batch as one portion, if at least three quarters of
-// it lie in the receive memory. Of what is gathered, up to kMappedBytesMax the kernels made for
-// that read the pinned memory in place, as a graph launch. For other kernels and larger batches the
-// batch is cut into portions that are gathered, copied and counted in overlap. Payloads are cut
+// it lie in the receive memory. Other batches are gathered. Up to kMappedBytesMax the kernels made
+// for that read the pinned memory in place, as a graph launch. For other kernels and larger batches
+// the batch is cut into portions that are gathered, copied and counted in overlap. Payloads are cut
 // into pieces with a row of u32 each, which Finish sums in u64. Typed samples are never read in
 // place; the tables of their plan lie in front. A portion of small payloads is one launch, as bytes
 // are. Large ones, and those of many bins, take a launch each and a row of u64 for each payload.
@@ -47,8 +47,8 @@ namespace histogram::cuda {
 // and device; payloads with more go to the CPU. Not measured apart.
 inline constexpr uint32_t kLaneCounters = uint32_t{1} << 19;
 
-// Offsets in a lane's control buffer, a cache line each: the completion flag, what lets a kernel go
-// that fault injection made hang, and the extent of samples.
+// Offsets in a lane's control buffer, a cache line each: the completion flag, the word that
+// releases a kernel that fault injection made hang, and the extent of samples.
 inline constexpr uint64_t kFlagAt = 0;
 inline constexpr uint64_t kReleaseAt = 128;
 inline constexpr uint64_t kExtentAt = 256;
