@@ -150,7 +150,7 @@ void AddServerOptions(CLI::App& app, ServerOptions& options, double& timeout_s) 
   add("--token-file", options.token_file, "FILE", "Send the bearer token in this file");
 }
 
-// `what`: is counted.
+// `what`: the things that are counted.
 void AddInput(CLI::App& command, const char* name, auto& value, const std::string& what) {
   const std::string description = what +
                                   "; - is standard input. Without FILE the command "
@@ -268,7 +268,7 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
 }
 
 // CLI11 ends the options of a command with "--", and not those of the program, and takes "[a,b]"
-// for a list. So what follows "--", and files of such names, get names that mean themselves.
+// for a list. So files after "--", and files with such names, get "./" in front.
 void NameFiles(std::vector<std::string>& arguments) {
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
   for (auto word = arguments.begin(); word != arguments.end(); ++word) {

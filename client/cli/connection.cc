@@ -81,7 +81,7 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
     return absl::StrCat("what answers at ", server,
                         " speaks HTTP/1 and not gRPC; is this the server's metrics port?");
   }
-  // A server with TLS hangs up on who speaks none.
+  // A server with TLS hangs up on a client that speaks none.
   if (absl::StrContains(lower, "last error") &&
       (absl::StrContains(lower, "socket closed") || absl::StrContains(lower, "reset by peer"))) {
     return absl::StrCat("the server at ", server,

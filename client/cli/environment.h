@@ -30,7 +30,7 @@ struct OutputOptions {
   std::string output = {};       // a file; empty: standard output
 };
 
-// Writes a line for the user to `err`. It makes safe what files, servers and options are called.
+// Writes a line for the user to `err`. It makes the names of files, servers and options safe.
 void Note(Environment& env, absl::string_view message);
 // These return an exit code. Fail and UsageError note the message. Emit writes `text` to the file
 // `output`, or to `out` if that is empty.

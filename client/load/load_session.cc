@@ -35,8 +35,8 @@ bool GoesOnWith(CodedInputStream& bytes, absl::string_view expected) {
 
 constexpr double kFloatsUpTo = 4;
 
-// Of ranges with different numbers none is the same, and each holds the same samples: so many that
-// no cache holds all, in steps of a unit in the last place.
+// Ranges with different numbers differ, and each holds the same samples. They are so many that no
+// cache holds all. Their steps are units in the last place.
 constexpr uint32_t kRanges = 1 << 16;
 constexpr double kRangeStep = 0x1p-50;
 

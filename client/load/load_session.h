@@ -32,7 +32,7 @@ using LoadClock = std::chrono::steady_clock;
 using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 LoadClock::time_point After(LoadClock::time_point begin, double seconds);
-// Sleeps until `end`, or until `stop` returns true, which it returns.
+// Sleeps until `end`, or until `stop` returns true. Returns whether `stop` did.
 bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop);
 
 // The bytes of requests, and the bytes with which right answers begin.
@@ -74,8 +74,8 @@ class LoadTally {
  public:
   void Begun() { begun_.fetch_add(measuring() ? 1 : 0, std::memory_order_relaxed); }
   void Answered(LoadClock::time_point since, bool with_latency);
-  // RESOURCE_EXHAUSTED is called refused. `since`: the begin of a unary call, the latency of whose
-  // refusal is recorded: refusals should be immediate.
+  // RESOURCE_EXHAUSTED is called refused. `since`: when a unary call began. The latency of its
+  // refusal is recorded, since refusals should be immediate.
   void Failed(const grpc::Status& status,
               std::optional<LoadClock::time_point> since = std::nullopt);
   void StreamFailed(const grpc::Status& status);  // whenever it comes

@@ -43,7 +43,7 @@ struct Input {
   bool big_endian = false;                                // its samples
   bool looks_like_numbers = false;                        // it begins as text of numbers does
   std::string header_number = {};                // the name of its column where that is a number
-  absl::Duration looked = absl::ZeroDuration();  // what looks at it took before it is counted
+  absl::Duration looked = absl::ZeroDuration();  // the time of looks at it, before it is counted
 
   bool limited() const { return limit != std::numeric_limits<uint64_t>::max(); }
   // Takes these bytes instead of those that it has.
@@ -64,7 +64,7 @@ inline auto TimeLook(Input& input) {
 Input OpenFile(const std::string& path);
 Input StandardInput(int standard_input);
 
-// Reads a stream on until so many bytes of the input are there; null is its stream at its end.
+// Reads a stream on until so many bytes of the input are there; at its end its stream becomes null.
 // CutOff where it ends before its limit.
 absl::Status ReadOn(Input& input, uint64_t bytes);
 // Fills the buffer with what follows the first `done` bytes; not all of it at the end. CutOff where

@@ -134,7 +134,7 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
   return WriteFile(path, *png);
 }
 
-// What begins as no picture is refused without waiting for the rest. Errors name the file.
+// Refuses a file that does not begin as a picture, without waiting for the rest. Errors name it.
 absl::StatusOr<Image> ReadPicture(Input& input) {
   constexpr uint64_t kHeadBytes = 8, kBytesMax = uint64_t{4} << 30;
   absl::Status status = input.status;

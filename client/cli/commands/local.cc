@@ -84,7 +84,7 @@ class LocalCounter {
 
   absl::Status CountStream() {
     Progress progress(input_.name, std::nullopt);
-    // Adding up a block's counters should cost little of counting it.
+    // Adding up a block's counters should cost little beside counting it.
     std::string buffer(std::clamp(size_t{64} * plan_.counter_count() / kBlockBytes * kBlockBytes,
                                   kBlockBytes, kBlockBytesMax),
                        '\0');

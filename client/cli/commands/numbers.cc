@@ -300,7 +300,7 @@ absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& nu
     ReadRow(separator, at, end, row);
     if (row.open) return text.Error(at, "a quote is not closed");
     const absl::string_view line(at, static_cast<size_t>(row.end - at));
-    // Of a table's rows one of empty cells between tabs is no blank line.
+    // A table's row of empty cells between tabs is no blank line.
     if (absl::StripAsciiWhitespace(line).empty() &&
         (!header.has_value() || row.cells.size() == 1)) {
       continue;
@@ -332,7 +332,7 @@ absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, 
   std::vector<Text> texts;
   for (Input& input : inputs) {
     const auto timed = TimeLook(input);
-    // Of what is no text no more is waited for.
+    // An input that is no text is not waited for any longer.
     for (const uint64_t bytes : {uint64_t{kBeginningBytes}, UINT64_MAX}) {
       absl::Status status = input.status;
       status.Update(ReadOn(input, bytes));

@@ -131,8 +131,8 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   return header;
 }
 
-// The type that the input's own beginning names: a .npy file's, whatever its name. Leaves of the
-// input what is samples.
+// The type that the input's own beginning names: a .npy file's, whatever its name. Leaves only the
+// samples in the input.
 absl::StatusOr<std::optional<SampleType>> ReadHeader(bool typed, Input& input) {
   if (!input.status.ok()) return std::nullopt;  // reported when counting
   if (input.stream != nullptr && isatty(*input.stream) != 0) return std::nullopt;

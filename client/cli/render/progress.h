@@ -23,7 +23,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Draws at most ten times a second, and not in the first half second. What Ctrl-C leaves ends
+  // Draws at most ten times a second, and not in the first half second. After Ctrl-C the line ends
   // with a new line, so that the prompt does not stand behind it.
   void Update(uint64_t bytes);
 
