@@ -55,7 +55,7 @@ constexpr uint32_t kAbi = 5;
 // A counter keeps the device memory of smaller answers: to copy a larger one takes longer than to
 // allocate it.
 constexpr uint64_t kKeptRowBytesMax = uint64_t{4} << 20;
-// Fewer write rows slower than they come.
+// Fewer threads write rows slower than they come.
 constexpr uint32_t kReadThreads = 4;
 
 struct ErrorText {

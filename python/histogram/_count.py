@@ -93,7 +93,7 @@ def count(
 
     ``a`` is an array of integers or floats of any shape and layout in the CPU's memory: a numpy
     array, an object with the buffer protocol or ``__dlpack__``, bytes, or a sequence of numbers. A
-    contiguous array is not copied. What a masked array masks is left out. Dates and durations
+    contiguous array is not copied. Masked samples are left out. Dates and durations
     (``datetime64``, ``timedelta64``) take edges of their kind, and NaT counts as ``nan``.
 
     ``bins`` and ``range`` mean the same as in ``numpy.histogram``, and give the same counts and

@@ -70,7 +70,7 @@ def samples_and_place(a: Any, axis: Any) -> tuple[DeviceArray | DeviceRowSamples
 
 
 class DeviceRowSamples(RowSamples):
-    """The same of an array in a GPU's memory, in which the samples of a row follow each other."""
+    """RowSamples of an array in a GPU's memory, in which the samples of a row follow each other."""
 
     def __init__(self, a: Any, samples: DeviceArray, axis: Any) -> None:
         axes = axes_of(axis, samples.ndim)

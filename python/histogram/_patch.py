@@ -243,10 +243,10 @@ def patch_numpy() -> contextlib.ExitStack:
     """Puts the package under ``numpy.histogram``, ``quantile``, ``percentile`` and ``median``, for
     code that calls them.
 
-    ``with`` undoes it at its end. Answers are the same, bit for bit. What the package does not
-    count, counts in another way on purpose, or does not count faster goes to numpy's own function:
-    weights, few samples, sequences; and so do quantiles along an axis. Code that has imported a
-    function by name before keeps numpy's.
+    ``with`` undoes it at its end. Answers are the same, bit for bit. numpy's own function gets all
+    that the package does not count, counts in another way on purpose, or does not count faster:
+    weights, few samples, sequences; and quantiles along an axis. Code that has imported a function
+    by name before keeps numpy's.
 
     >>> import numpy as np, histogram
     >>> with histogram.patch_numpy():

@@ -26,7 +26,7 @@ _ROW_WORK_MAX = 1 << 28
 T = TypeVar("T")
 Progress = Callable[[int, int], object]
 Tell = Callable[[int], object]
-# Later deadlines are no limit: gRPC computes with the time of day.
+# Seconds. A later deadline is as good as none, and gRPC adds it to the time of day.
 _DEADLINE_MAX = 1e9
 
 
@@ -192,7 +192,7 @@ class Client:
         return self._read(_wire.answer, self._call(self._compute, _wire.request(*message)))
 
     def accumulate(self, spec: bytes, pieces: Iterable[Array], tell: Tell) -> _wire.Answer:
-        """The answer to a stream of pieces, in order. `tell`: of the samples of each one sent."""
+        """The answer to a stream of pieces, in order. Calls `tell` with the samples of each one."""
         left = iter(pieces)
         head: bytes | None = spec
         sent = 0
@@ -341,15 +341,15 @@ class Counting:
 
 
 class RemotePlan:
-    """Edges and a sample type, for counting on a server. Has the methods of _native.Plan. Instead
-    of edges a number of bins over each row's own range, which the server finds."""
+    """Edges and a sample type, for counting on a server: a Plan of _rules. `bins` may also be a
+    number of bins over each row's own range, which the server finds."""
 
     def __init__(
         self, client: Client, bins: npt.NDArray[np.float64] | int, kind: str, sent: Sent
     ) -> None:
         self._client = client
         self._sent = sent
-        self._left = sent.samples  # of them nobody was told yet
+        self._left = sent.samples  # those that `sent` was not told of yet
         sent.plans += 1
         self._bins = bins
         self._kind = kind

@@ -97,8 +97,8 @@ def order_statistics_of_rows(
 
 
 def _finite(rows: Array, kind: str) -> tuple[Array, str, Any]:
-    """Finite rows of the same order in a type that the server searches without a count of each
-    value, that type, and what puts into the samples found what was not finite."""
+    """Rows of finite numbers in the same order, their type, and a function that puts the samples
+    that were not finite into the result. The server does not count 65,536 values for this type."""
     numbers = _numbers(rows, kind)
     if numbers.dtype.kind != "f":
         _check_exact(kind, numbers.min(), numbers.max())

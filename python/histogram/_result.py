@@ -29,15 +29,16 @@ def edges_now(edges: Edges) -> npt.NDArray[Any]:
 
 
 def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array, or a copy in memory that nobody can write to, as an object of its own: the shape
-    and the type of an array can be set, too."""
+    """The array, or a copy in memory that nobody can write to. It is an object of its own, since
+    anybody can set an array's shape and type."""
     if not array.flags.writeable:
         return array.view()
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
 def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array, which nobody else has, as one that nobody can write to. Does not copy it."""
+    """The array, which nobody else has, as one that nobody can write to. Copies it only if it is
+    not in C order."""
     if not array.flags.c_contiguous:
         return fixed(array)
     return np.frombuffer(array.data.toreadonly(), array.dtype).reshape(array.shape)
@@ -149,7 +150,7 @@ class Histogram:
     def __getitem__(self, index: int) -> npt.NDArray[Any]:
         return (self._counts, self._edges)[index]
 
-    # Type checkers know float64 from uhi's protocol.
+    # uhi's protocol says float64; Any satisfies type checkers.
     def counts(self) -> npt.NDArray[Any]:
         """The count of each bin, as int64."""
         return self._counts
@@ -270,8 +271,8 @@ class Histogram:
         return (first + mean[..., 0])[()], std[()]
 
     def _middles(self) -> tuple[Any, Floats]:
-        """The first edge and the distances from it, whose sums cancel less. They are NaN without an
-        end, or with ends whose distance overflows."""
+        """The first edge, and the distance of each bin's middle from it: sums of distances cancel
+        less. Distances are NaN without an end, or with ends whose distance overflows."""
         edges = self._edges.astype(np.float64)
         first = edges[..., :1]
         with np.errstate(invalid="ignore", over="ignore"):
@@ -410,7 +411,8 @@ def made(counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Hist
 def counted(
     bins: int, counters: Any, below: int, above: int, nan: int, edges: Edges
 ) -> Histogram:
-    """A histogram of one row, whose counts a buffer that nobody can write to begins with."""
+    """A histogram of one row. `counters`: a buffer that begins with its counts, and that nobody can
+    write to."""
     h = Histogram.__new__(Histogram)
     h._counts = np.frombuffer(counters, np.int64, bins)
     h._given_edges = edges

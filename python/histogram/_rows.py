@@ -60,7 +60,7 @@ class Stretches:
         return 0 if pixels < self.window else (pixels - self.window) // self.step + 1
 
     def held(self, samples: int) -> int:
-        """How many of so many samples come before the last row ends."""
+        """How many of `samples` samples come before the end of the last row."""
         if self.window is None or self.step == 0:
             return samples
         last = self.number(samples) - 1
@@ -77,8 +77,8 @@ class Stretches:
         return self.window or 0, self.step, self.channels or 1
 
     def blocks(self, flat: Array, rows: int, most: int) -> Iterator[tuple[Array, slice]]:
-        """The samples of some of the rows after the other, at most so many if a stretch has no
-        more, and the rows' numbers."""
+        """Blocks of whole stretches, in order: their samples, and the numbers of their rows. A
+        block has at most `most` rows, or one stretch if that has more."""
         channels = self.channels or 1
         window = self.window or flat.size // channels
         every = (self.step or window) * channels

@@ -222,8 +222,8 @@ class Rule:
 
 
 def _index_of(exact: npt.NDArray[np.float64], kept: npt.NDArray[np.float64]) -> Counts:
-    """Where each edge finds the number of samples below it, the last one that up to it, among those
-    below each kept edge, up to the last kept one, of all numbers, and 0."""
+    """For each edge, the place of the number of samples below it; for the last edge, up to it. The
+    places are: below each kept edge, up to the last kept one, all numbers, 0."""
     edges = len(kept)
     index = np.searchsorted(kept, exact)
     index[exact == np.inf] = edges
@@ -298,7 +298,7 @@ def rule_of_array(a: Array, bins: int, range: Any) -> Rule | None:
     dtype = a.dtype
     key = None
     ends = None if range is None else _even.plain_ends(range)
-    # numpy's last edge is 0.0 or -0.0, as the range's, which are equal.
+    # numpy's last edge is 0.0 or -0.0 as in the range, and as keys these are equal.
     if ends is not None and ends[1]:
         key = (dtype, bins, ends, type(ends[0]), type(ends[1]))
         rule = _cache.get(key)
@@ -314,8 +314,8 @@ def rule_of_array(a: Array, bins: int, range: Any) -> Rule | None:
 
 
 def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
-    """The rule for the bins and range of numpy.histogram. With a range or edges, `samples` is only
-    asked for its type."""
+    """The rule for the bins and range of numpy.histogram. With edges, or with a number of bins and
+    a range, only the type of `samples` matters."""
     # In another library's mode Python and numpy may take subnormal edges for 0.
     return _native.in_float_mode(_rule_for, samples, kind, bins, range, place)
 
@@ -365,7 +365,7 @@ def _made(edges: Array, kind: str, place: Place) -> Rule:
 
 
 def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:
-    """A small array for which numpy computes the same edges as for the samples."""
+    """An array for which numpy computes the same edges as for the samples: small where possible."""
     if kind == "bf16":
         # numpy has no such type. The edges are those of the same values as float32.
         if range is not None and not isinstance(bins, str):
@@ -375,7 +375,7 @@ def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:
     if range is not None and not isinstance(bins, str):
         return np.empty(0, dtype)
     if kind == "f16" and not isinstance(bins, str) and samples.flags.c_contiguous:
-        # numpy takes a hundred times as long to find the least and the greatest.
+        # numpy takes far longer to find the least and the greatest.
         extent = _native.extent(samples, kind) if samples.dtype.isnative else None
         if extent is not None and extent[2] and not extent[3]:  # numpy's zero may be -0.0
             return np.array(extent[:2], dtype)

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 def _reader(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Makes a field of another form than the contract's a BadReply."""
+    """Raises BadReply for a field of another form than the contract's."""
 
     @functools.wraps(read)
     def checked(*arguments: _P.args, **named: _P.kwargs) -> _T:

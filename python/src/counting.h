@@ -18,15 +18,15 @@
 
 namespace histogram::python {
 
-// To give the lock away and take it back costs more than to count fewer bytes.
+// To give the lock away and take it back costs more than to count fewer bytes. Not measured apart.
 constexpr size_t kUnlockedBytesMin = size_t{16} << 10;
 
 // Throws unless there is such a type.
 SampleType TypeNamed(std::string_view name);
 // Throws unless the samples are whole ones.
 void CheckWhole(size_t bytes, SampleType type);
-// The promise that every answer is checked by. Throws unless the counters of so many samples add up
-// to them.
+// Checks an answer, as every answer is checked. Throws unless the counters of so many samples add
+// up to them.
 void CheckSum(std::span<const uint64_t> counters, uint64_t samples);
 
 template <typename Work>

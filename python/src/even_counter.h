@@ -26,7 +26,8 @@ class EvenCounter {
   EvenCounter(std::string_view type, nb::str arithmetic, nb::str edges, nb::callable later_edges);
 
   // (counters; below, above, nan; edges). None where the samples are not contiguous, the ends are
-  // not two doubles that increase, or the edges do not increase: numpy is to make the edges then.
+  // not two doubles that increase, the bins are not 1 to 65,536, or the edges do not increase:
+  // numpy is to make the edges then.
   nb::object Count(const nb::handle& samples, const nb::handle& first, const nb::handle& last,
                    const nb::handle& bins, uint32_t threads);
 

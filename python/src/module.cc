@@ -268,8 +268,6 @@ nb::ndarray<nb::numpy, const uint16_t> BfloatBits(const BfloatArray& array) {
                                                 strides.data());
 }
 
-// What DLPack tells of an array in a GPU's memory: its address, its type's name in the library (or
-// else DLPack's), shape, strides in samples, the device, and what keeps the memory.
 using DeviceNdarray = nb::ndarray<nb::ro, nb::device::cuda>;
 
 std::string KindOf(nb::dlpack::dtype type) {
@@ -292,6 +290,8 @@ std::string KindOf(nb::dlpack::dtype type) {
   }
 }
 
+// What DLPack tells of an array in a GPU's memory: its address, its type's name in the library (or
+// else DLPack's), shape, strides in samples, the device, and what keeps the memory.
 nb::tuple DeviceArrayOf(const DeviceNdarray& array) {
   nb::list shape, strides;
   for (size_t i = 0; i < array.ndim(); ++i) {
