@@ -2,7 +2,7 @@
 
 
 class Calls:
-    """A channel to a server on this machine, and its methods. To be closed by its `channel`."""
+    """A channel to a server on this machine, and its methods."""
 
     def __init__(self, messages, port):
         import grpc

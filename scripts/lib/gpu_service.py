@@ -340,7 +340,7 @@ def call_at_once(messages, port, callers, each, size):
 
 
 def run_several_gpus(check, binaries, messages, gpus):
-    """All GPUs are used; one that hangs is covered by the others, and the process's loss of all by the cpu."""
+    """All GPUs are used. The others cover one that hangs, and the cpu covers all when the process loses them."""
     if gpus < 2:
         check.add("service: several GPUs", "skipped", 0, f"needs two GPUs; this machine has {gpus}")
         return
@@ -376,7 +376,7 @@ def run_several_gpus(check, binaries, messages, gpus):
 
 
 def size_for_gpus(messages, server, every):
-    """Of payloads that this server gives to GPUs."""
+    """A size of payloads that this server gives to GPUs."""
     large = describe(messages, server).placements[-1]
     assert large.backend in every, f"large payloads go to {large.backend}"
     return min(16 << 20, max(4 << 20, 2 * large.payload_bytes_min))

@@ -91,7 +91,7 @@ class TypedCaller(Calls):
         request = self.messages("ComputeRequest")()
         request.spec.sample_type = number + 1
         edges = self.edges(kind, request.spec)
-        while len(edges) > 50_000:  # rows of a GPU have no more bins
+        while len(edges) > 50_000:  # too many bins for rows on a GPU
             request.spec.ClearField("binning")
             edges = self.edges(kind, request.spec)
         count = payload_bytes // ITEM_BYTES[number] // channels * channels
@@ -128,7 +128,7 @@ class TypedCaller(Calls):
                     self.expected(values, numpy.linspace(*ends, 101)), {"cuda:0"})
 
     def own_range_of_rows(self, kind, window):
-        """Compares rows of a thousand samples, each over its own range."""
+        """Cuts some 1,000 samples into rows of `window`, and compares them, each over its own range."""
         numpy = self.numpy
         request = self.messages("ComputeRequest")()
         request.spec.sample_type = TYPES.index(kind) + 1
