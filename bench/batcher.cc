@@ -95,7 +95,7 @@ void InlineOfTwoKinds(benchmark::State& state) {
 }
 BENCHMARK(InlineOfTwoKinds)->UseRealTime();
 
-// One lane and `range` payloads of as many callers behind it: the cost of one payload, all told.
+// One lane, and range(0) payloads of range(1) callers behind it: the whole cost of a payload.
 void QueuedNull(benchmark::State& state) {
   NullBackend backend(1, BackendKind::kGpu);
   BatchingLimits limits;

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 GPU = RESULTS / "nvidia-h200"
 KIB, MIB = 1024, 1 << 20
-# The strongest plain gRPC that was measured is what ours stands beside.
+# Ours stands beside the strongest plain gRPC that was measured.
 SINKS = {"touch_sink_queues": "the touch sink over completion queues", "touch_sink": "the touch sink over callbacks"}
 
 sys.path.insert(0, str(ROOT / "bench" / "service"))
@@ -128,8 +128,8 @@ def name_of(key):
 
 
 def cuda_of_cpu(service, fits):
-    """Of the kinds of load with such a key: the shares of the server's CPU time that `cuda` takes of that of `cpu`,
-    and of the throughput; both ascend."""
+    """For the kinds of load whose keys fit: the server's CPU time with `cuda` as shares of that with `cpu`, and the
+    throughput likewise; both ascend."""
     found = [(cpu_us(cuda) / cpu_us(cpu), ratio(cuda, cpu))
              for key, cuda, cpu in Rows(service).pairs(("ours", "cuda"), ("ours", "cpu")) if fits(key)]
     return [sorted(shares) for shares in zip(*found)]

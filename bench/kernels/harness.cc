@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kPayloadsMax = kInputBytes / kKiB;
 constexpr uint64_t kPrefixStep = 4096;
 constexpr int kRunsMax = 64;
-// Inputs that are not this far apart may still lie in the L2 cache.
+// Inputs of consecutive runs begin at least an eighth of this apart, where the buffer has room.
 constexpr uint64_t kColdBytes = 256 * kMiB;
 
 template <typename T>

@@ -95,8 +95,8 @@ std::optional<double> LargeFromHost(const Results& results) {
   return least;
 }
 
-// How many microseconds, or else which part, a choice is away from the best kernel: 1 is the limit
-// of both, and whichever is nearer counts.
+// How far the worst choice is from the best kernel, in units of 1 us or of 3 %, whichever makes it
+// less.
 std::optional<double> WorstChoice(const Results& results) {
   std::optional<double> worst;
   for (const ChoiceRow& row : results.choices) {

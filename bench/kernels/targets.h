@@ -9,8 +9,8 @@
 
 namespace histogram::bench {
 
-// Whatever the results hold the measurements for; a partial run is judged in part. All but the
-// distance of the selector's choices are fractions of the same device's own ceilings and bounds.
+// The targets for which the results hold measurements: a partial run is judged in part. All but the
+// selector's are ratios, and no times or rates.
 std::vector<TargetRow> JudgeTargets(const Results& results);
 
 }  // namespace histogram::bench

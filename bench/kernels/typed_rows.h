@@ -19,8 +19,8 @@ struct TypedRow {
 };
 void Print(const TypedRow& row);
 
-// Each ends the program where an answer is wrong. Shares are of the read ceiling, for the counts of
-// windows of a copy that moves as many bytes.
+// Each ends the program where an answer is wrong. Shares are of the read ceiling; those of windows'
+// counts are of a copy that moves as many bytes.
 void MeasureChannels(Harness& harness, const Ceilings& ceilings, uint64_t bytes,
                      std::vector<TypedRow>& rows);
 void MeasureWindows(Harness& harness, const Ceilings& ceilings, uint64_t bytes,

@@ -5,7 +5,7 @@
 
 In each round all rows are measured once, one counter after the other; a number is the median over the
 rounds, in microseconds a call with its result on the host, with the least and the greatest. "device API" is
-<histogram/cuda.h> called in a loop of C++ with the same array, plan and stream. Needs torch, a GPU and
+python/cuda/plugin.h called in a loop of C++ with the same array, plan and stream. Needs torch, a GPU and
 g++ for the loop; cupy where it is installed. A counter whose counts differ from numpy's is named with the
 share of samples that it misplaces.
 """

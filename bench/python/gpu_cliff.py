@@ -8,7 +8,7 @@ rounds, in microseconds a call, with the least and the greatest. Results arrive 
 "on device": these calls are queued, and the time is that until all are done. "same": one range, "new": another
 pair of floats with each call, "list", "numpy" and "to 0": the same as a list, of float32 scalars, and up to 0;
 "data": none is given. "rows, range": of 4,096 rows of 4,096; "rows, own ranges": range="rows", beside torch's
-extents, comparisons and bincount. Needs torch and a GPU. --check ends with 1 if a bound below is not met.
+aminmax, arithmetic and bincount. Needs torch and a GPU. --check ends with 1 if a bound below is not met.
 """
 
 import argparse

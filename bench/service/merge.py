@@ -37,7 +37,7 @@ def merge(files):
     missing = cut_short(parts, order, notes)
     rows = sorted((row for part in parts for row in part["rows"]), key=lambda row: order.index(row["row"]))
     return {**{key: value for key, value in parts[0].items() if key not in ("rows", "notes", "part")},
-            # Hosts of one kind may have drivers of one release each.
+            # Hosts of one kind may have different drivers.
             "driver": ", ".join(sorted({part["driver"] for part in parts})),
             "command": [part["command"] for part in parts], "dates": [part["date"] for part in parts],
             **({"cut_short_before": missing} if missing else {}),

@@ -4,7 +4,7 @@ payload size.
 
   bench/service/plot.py bench/results/nvidia-h200/service.json docs/images/service-h200.svg
 
-Of each payload size the eight connections are drawn; the longest bar of a group sets its scale. A line through a
+Each payload size is drawn over eight connections; the longest bar of a group sets its scale. A line through a
 bar's end goes from the lowest to the highest round. Needs Python 3.9 and nothing else.
 """
 import json

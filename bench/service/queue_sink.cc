@@ -61,7 +61,7 @@ class UnarySink final : public UnaryCall {
 };
 
 // Reads and answers (ComputeMany), or reads everything and answers once (Accumulate). All of a
-// call's events come from the one thread of its queue, which no sink lends: no lock is needed.
+// call's events come from the one thread of its queue: no lock is needed.
 class StreamSink final : public server::StreamCall {
  public:
   StreamSink(QueueSink& sink, server::EventLoop& loop, bool accumulate)
@@ -148,7 +148,7 @@ class StreamSink final : public server::StreamCall {
   bool writing_ = false, no_more_reads_ = false, finished_ = false, gone_ = false;
 };
 
-// What a sink does not offer is refused, rather than left without an answer.
+// Refuses Describe, which sinks do not offer, rather than leave the call without an answer.
 class DescribeSink final : public UnaryCall {
  public:
   DescribeSink(QueueSink& sink, server::EventLoop& loop) : UnaryCall(loop), sink_(sink) {

@@ -1,5 +1,5 @@
-// The sinks over completion queues with connections of their own, as our server has them: what is
-// left between the two is ours. See sinks.h for what a sink is.
+// The sinks over completion queues with connections of their own, as our server has them: they
+// differ only in our server's own work. See sinks.h for what a sink is.
 #ifndef HISTOGRAM_BENCH_SERVICE_QUEUE_SINK_H_
 #define HISTOGRAM_BENCH_SERVICE_QUEUE_SINK_H_
 

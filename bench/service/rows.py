@@ -34,7 +34,8 @@ def full_suite():
     elsewhere = [Row("compute", t, p, 4, IN_FLIGHT[p]) for t in ("unix", "tls") for p in (4 * KIB, MIB)]
     floats = [Row("compute", "tcp", p, c, IN_FLIGHT[p], float_bins=2048) for p in (MIB, 16 * MIB) for c in (1, 8)]
     ranges = [Row("compute", "tcp", 4 * KIB, 8, 16, float_bins=2048, new_ranges=new) for new in (False, True)]
-    # Rows that are compared with each other stand an even number of rows apart: part_of keeps them together.
+    # Rows of 4 KiB of Compute and ComputeMany stand an even number of rows apart, and so do those of bytes and
+    # f32 from 1 MiB on: of two parts, one has both.
     return unary + chunks + many + sixteen + elsewhere + floats + ranges
 
 

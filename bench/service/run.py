@@ -84,7 +84,7 @@ def measure(command, server, row, seconds, warm_up):
     sample = json.loads(done.stdout)
     if sample["errors"]:
         raise SystemExit(f"{server.name}, {row.name}: {sample['errors']} errors: {sample['error_messages']}")
-    # The client's process also warms up; what the server spent covers that part of the time too.
+    # The client's process also warms up, and the server's time covers that, too.
     sample["server_cpu_seconds"] = (after - before) * seconds / (seconds + warm_up)
     return sample
 
@@ -252,7 +252,7 @@ def parse_arguments():
     p.add_argument("--rounds", type=int, default=17)
     p.add_argument("--drawn-rounds", type=int, default=3,
                    help="of what is only drawn: the null sink, stock gRPC, raw TCP, peers")
-    p.add_argument("--seconds", type=float, default=0.1, help="measured time of one turn; of 16 MiB payloads 0.3")
+    p.add_argument("--seconds", type=float, default=0.1, help="measured time of a turn; three times that for 16 MiB")
     p.add_argument("--warm-up", type=float, default=0.04)
     p.add_argument("--peers", default="", help="Python servers to measure too: numpy, torch; comma-separated")
     p.add_argument("--server-flags", default="", help="more flags for our server")

@@ -11,7 +11,7 @@ using server::EncodeMessage;
 using server::Method;
 using server::Reply;
 
-// 256 counts and a receipt with numbers of the usual size. Points at the counts.
+// 256 counts and a receipt with numbers of the usual size. The answer points at `counts`.
 Answer PreparedAnswer(const ValueCounts& counts, uint64_t samples) {
   Answer answer;
   answer.in_place = counts;
