@@ -11,8 +11,8 @@
 namespace histogram::server {
 namespace {
 
-// Bytes that the allocator has given out and not got back. What it keeps for later is not among
-// them, nor is what was mapped without it. Takes each arena's lock for some microseconds.
+// Bytes that the allocator has given out and not got back: without those that it keeps for later,
+// and without those that others have mapped. Takes each arena's lock for some microseconds.
 uint64_t AllocatedBytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
