@@ -37,7 +37,7 @@ constexpr size_t kThreadSamplesMin = size_t{1} << 18;
 // The most samples that are collected at a time: a quarter of all, or this many if that is more. So
 // many are selected by comparisons; more are searched as all samples are. 99 quantiles of 1,000,000
 // normal f32 take 206 M samples/s so, 178 with an eighth, 183 with comparisons up to 32,768 (Xeon,
-// 2026-11-28).
+// 1d1d1f98).
 constexpr uint64_t kCollectedMin = uint64_t{1} << 12;
 // Samples whose keys tell where most keys lie. Buckets between them take four quantiles of normal
 // f32 from 0.23 to 0.85 G samples/s, beside digits at fixed places (Sapphire Rapids, 2026-11-25);
@@ -397,7 +397,7 @@ std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType
                            std::as_writable_bytes(std::span(found)));
       std::vector<uint64_t> keys(found.size());
       for (size_t r = 0; r < keys.size(); ++r) keys[r] = K::KeyOf(found[r]);
-      // Where a sample is NaN, a row's results all are.
+      // If a sample of a row is NaN, all results of the row are.
       const bool nan = K::kIsFloat && keys.front() == std::numeric_limits<Bits>::max();
       if (!nan) return keys;
     }

@@ -55,8 +55,7 @@ constexpr C OfKey(KeyBits<C> key) {
 inline constexpr uint64_t kHalfUlp = uint64_t{1} << 28;
 // What Spread adds to floats. It changes zeros alone: without it half a unit would make them
 // subnormal, which Intel's processors multiply slowly (0.24 instead of 1.7 G samples/s where a
-// tenth of f32 are 0; Xeon, 2026-11-28). Products are normal, too, unless bins are wider than
-// 10^150.
+// tenth of f32 are 0; Xeon, a2e122e2). Products are normal, too, unless bins are wider than 10^150.
 inline constexpr double kFromZero = 0x1p-500;
 
 // The number that the guess multiplies: a double that grows with the sample. A float moves up by
