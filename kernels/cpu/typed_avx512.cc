@@ -87,16 +87,17 @@ HISTOGRAM_AVX512_INLINE __m512d Value(Eight<C> x) {
   if constexpr (std::is_same_v<C, double>) return x;
 }
 
-// As internal::Spread.
-template <typename C>
+// As internal::Spread. Without `kMoves` half_ulp is 0, and floats stay as they are: what Spread
+// adds to zeros changes no bin.
+template <typename C, bool kMoves>
 HISTOGRAM_AVX512_INLINE __m512d Spread(Eight<C> x, Eight<C> lower, __m512i half_ulp) {
-  if constexpr (std::is_same_v<C, float>) {
+  if constexpr (std::is_same_v<C, float> && kMoves) {
     const auto bits = As<__m512i>(Value<float>(x) + Fill(internal::kFromZero));
     const __m512i sign = _mm512_srai_epi64(bits, 63);
     return As<__m512d>(
         _mm512_add_epi64(bits, _mm512_sub_epi64(_mm512_xor_si512(half_ulp, sign), sign)));
-  } else if constexpr (std::is_same_v<C, double>) {
-    return x;
+  } else if constexpr (std::is_floating_point_v<C>) {
+    return Value<C>(x);
   } else {
     using Unsigned = Eight<std::make_unsigned_t<C>>;
     return Value<std::make_unsigned_t<C>>(As<Unsigned>(x) - As<Unsigned>(lower));
@@ -164,9 +165,9 @@ struct Place {
   __m256i bin;
 };
 
-template <typename C, Guesses kGuesses>
+template <typename C, Guesses kGuesses, bool kMoves>
 HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, Eight<C> x) {
-  const __m512d spread = Spread<C>(x, k.lower, k.half_ulp);
+  const __m512d spread = Spread<C, kMoves>(x, k.lower, k.half_ulp);
   __m512d product;
   // Processors multiply subnormal numbers slowly. Where they move a position by less than a
   // millionth of a bin they count as 0: the comparison with the nearest edge decides.
@@ -218,7 +219,7 @@ HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, Eight<C> x, 
 
 // Writes the slots of eight samples. Returns the samples in bins whose slots SettleBlock must
 // settle.
-template <typename C, Guesses kGuesses>
+template <typename C, Guesses kGuesses, bool kMoves>
 HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::byte* samples,
                                               uint32_t* slots) {
   const Eight<C> x = Load<C>(samples);
@@ -228,7 +229,7 @@ HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::
   if constexpr (kGuesses == Guesses::kNone) {
     place.bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
   } else {
-    place = PlaceOf<C, kGuesses>(k, x);
+    place = PlaceOf<C, kGuesses, kMoves>(k, x);
   }
   if constexpr (kGuesses == Guesses::kMended) {
     const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(place.bin, k.mend) &
@@ -254,7 +255,7 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
                                                             uint32_t* slots) {
   for (size_t i = 0; i < kBlock; i += kVector) {
     const Eight<C> x = Load<C>(samples + i * sizeof(C));
-    const Place place = PlaceOf<C, Guesses::kUnsure>(k, x);
+    const Place place = PlaceOf<C, Guesses::kUnsure, /*kMoves=*/true>(k, x);
     const __mmask8 unsure = _kand_mask8(NotBelow<C>(x, k.lower), Unsure<C>(k, place.position));
     if (unsure == 0) continue;
     const __m256i nearest = _mm256_min_epi32(
@@ -268,7 +269,7 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
   }
 }
 
-template <Guesses kGuesses, typename C, typename Counts>
+template <Guesses kGuesses, bool kMoves, typename C, typename Counts>
 HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const std::byte* samples,
                                   size_t blocks, Counts& counts) {
   const auto outside = static_cast<int32_t>(bin_count);
@@ -311,7 +312,8 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
     __mmask8 unsure = 0;
 #pragma GCC unroll 8
     for (size_t i = 0; i < kBlock; i += kVector) {
-      unsure = _kor_mask8(unsure, SlotsOfEight<C, kGuesses>(k, samples + i * sizeof(C), now + i));
+      unsure = _kor_mask8(unsure,
+                          SlotsOfEight<C, kGuesses, kMoves>(k, samples + i * sizeof(C), now + i));
     }
     if (kGuesses == Guesses::kUnsure && unsure != 0) SettleBlock<C>(bins, k, samples, now);
     asm volatile("" : "+m"(slots));  // NOLINT(hicpp-no-assembler)
@@ -320,15 +322,15 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
   if (blocks > 0) counts.template AddAll<kBlock>(slots[(blocks - 1) & 1]);
 }
 
-template <typename C, typename Counts>
-auto RunCounter(const internal::Guess& guess) {
-  if (!guess.usable()) return CountBlocks<Guesses::kNone, C, Counts>;
-  if (guess.proven()) return CountBlocks<Guesses::kProven, C, Counts>;
-  if (guess.mendable()) return CountBlocks<Guesses::kMended, C, Counts>;
+template <bool kMoves, typename C, typename Counts>
+auto CounterFor(const internal::Guess& guess) {
+  if (!guess.usable()) return CountBlocks<Guesses::kNone, kMoves, C, Counts>;
+  if (guess.proven()) return CountBlocks<Guesses::kProven, kMoves, C, Counts>;
+  if (guess.mendable()) return CountBlocks<Guesses::kMended, kMoves, C, Counts>;
   if constexpr (sizeof(C) == 4 || std::is_floating_point_v<C>) {
-    if (guess.computes_edges()) return CountBlocks<Guesses::kEdges, C, Counts>;
+    if (guess.computes_edges()) return CountBlocks<Guesses::kEdges, kMoves, C, Counts>;
   }
-  return CountBlocks<Guesses::kUnsure, C, Counts>;
+  return CountBlocks<Guesses::kUnsure, kMoves, C, Counts>;
 }
 
 }  // namespace
@@ -341,7 +343,10 @@ void CountTypedAvx512(const internal::PlanData& plan, std::span<const Fragment> 
         CountFragments<internal::PlainSample<C, C>, kBlock>(
             bins, bin_count, fragments, row,
             [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
-              RunCounter<C, Counts>(bins.guess)(bins, bin_count, samples, blocks, counts);
+              const auto count = bins.guess.half_ulp > 0
+                                     ? CounterFor<std::is_same_v<C, float>, C, Counts>(bins.guess)
+                                     : CounterFor<false, C, Counts>(bins.guess);
+              count(bins, bin_count, samples, blocks, counts);
             });
       },
       plan.bins);

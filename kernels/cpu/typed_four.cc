@@ -175,15 +175,16 @@ HISTOGRAM_FOUR_INLINE unsigned In(Four<C> x, Four<C> lower, Four<C> upper) {
   }
 }
 
-// As internal::Spread.
-template <typename C>
+// As internal::Spread. Without `kMoves` half_ulp is 0, and floats stay as they are: what Spread
+// adds to zeros changes no bin.
+template <typename C, bool kMoves>
 HISTOGRAM_FOUR_INLINE Doubles Spread(Four<C> x, Four<C> lower, Four<int64_t> half_ulp) {
-  if constexpr (std::is_same_v<C, float>) {
+  if constexpr (std::is_same_v<C, float> && kMoves) {
     const auto bits = As<Four<int64_t>>(Value<float>(x) + Fill(internal::kFromZero));
     const Four<int64_t> sign = bits < Fill(int64_t{0});
     return As<Doubles>(bits + ((half_ulp ^ sign) - sign));
-  } else if constexpr (std::is_same_v<C, double>) {
-    return x;
+  } else if constexpr (std::is_floating_point_v<C>) {
+    return Value<C>(x);
   } else {
     return Value<std::make_unsigned_t<C>>(From<C>(lower, x));
   }
@@ -198,7 +199,7 @@ struct Constants {
 };
 
 // The kind of a plan's guess (see internal::Guess).
-enum class Guesses : uint8_t { kMended, kEdges, kUnsure };
+enum class Guesses : uint8_t { kProven, kMended, kEdges, kUnsure };
 
 // Bins by a comparison with the edge nearest to the position.
 template <typename C>
@@ -212,19 +213,19 @@ HISTOGRAM_FOUR_INLINE Four<int32_t> BinsByEdges(const Constants<C>& k, Four<C> x
   return Truncated(nearest - one_below);
 }
 
-template <typename C, Guesses kGuesses>
+template <typename C, Guesses kGuesses, bool kMoves>
 HISTOGRAM_FOUR_INLINE void SlotsOfFour(const internal::Bins<C>& bins, const Constants<C>& k,
                                        uint32_t bin_count, const std::byte* samples,
                                        uint32_t* slots) {
   Four<C> x;
   std::memcpy(&x, samples, sizeof(x));
-  const Doubles position = Spread<C>(x, k.lower, k.half_ulp) * k.scale + k.offset;
+  const Doubles position = Spread<C, kMoves>(x, k.lower, k.half_ulp) * k.scale + k.offset;
   const Four<int32_t> whole = Truncated(position);
   Four<int32_t> bin = Least(whole, k.last);
   unsigned unsure = 0;
   if constexpr (kGuesses == Guesses::kMended) {
     unsure = Mask(bin == k.mend) & ~In<C>(x, k.mend_threshold, k.upper);
-  } else {
+  } else if constexpr (kGuesses != Guesses::kProven) {
     // Near an integer.
     const Doubles rest = position - Value<int32_t>(whole);
     unsure = Mask((rest <= k.error) | (rest >= k.far_error));
@@ -245,7 +246,7 @@ HISTOGRAM_FOUR_INLINE void SlotsOfFour(const internal::Bins<C>& bins, const Cons
   }
 }
 
-template <Guesses kGuesses, typename C, typename Counts>
+template <Guesses kGuesses, bool kMoves, typename C, typename Counts>
 HISTOGRAM_FOUR void CountBlocks(const internal::Bins<C>& bins, uint32_t bin_count,
                                 const std::byte* samples, size_t blocks, Counts& counts) {
   constexpr bool kMended = kGuesses == Guesses::kMended;
@@ -272,20 +273,21 @@ HISTOGRAM_FOUR void CountBlocks(const internal::Bins<C>& bins, uint32_t bin_coun
     FetchAhead<kBlock * sizeof(C)>(samples);
     uint32_t* const now = slots[b & 1];
     for (size_t i = 0; i < kBlock; i += kVector, samples += kVector * sizeof(C)) {
-      SlotsOfFour<C, kGuesses>(bins, k, bin_count, samples, now + i);
+      SlotsOfFour<C, kGuesses, kMoves>(bins, k, bin_count, samples, now + i);
     }
     if (b > 0) counts.template AddAll<kBlock>(slots[(b - 1) & 1]);
   }
   if (blocks > 0) counts.template AddAll<kBlock>(slots[(blocks - 1) & 1]);
 }
 
-template <typename C, typename Counts>
-auto RunCounter(const internal::Guess& guess) {
-  if (guess.mendable()) return CountBlocks<Guesses::kMended, C, Counts>;
+template <bool kMoves, typename C, typename Counts>
+auto CounterFor(const internal::Guess& guess) {
+  if (guess.proven()) return CountBlocks<Guesses::kProven, kMoves, C, Counts>;
+  if (guess.mendable()) return CountBlocks<Guesses::kMended, kMoves, C, Counts>;
   if constexpr (sizeof(C) == 4 || std::is_floating_point_v<C>) {
-    if (guess.computes_edges()) return CountBlocks<Guesses::kEdges, C, Counts>;
+    if (guess.computes_edges()) return CountBlocks<Guesses::kEdges, kMoves, C, Counts>;
   }
-  return CountBlocks<Guesses::kUnsure, C, Counts>;
+  return CountBlocks<Guesses::kUnsure, kMoves, C, Counts>;
 }
 
 }  // namespace
@@ -304,7 +306,10 @@ void CountTypedFour(const internal::PlanData& plan, std::span<const Fragment> fr
           CountFragments<internal::PlainSample<C, C>, kBlock>(
               bins, bin_count, fragments, row,
               [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
-                RunCounter<C, Counts>(bins.guess)(bins, bin_count, samples, blocks, counts);
+                const auto count = bins.guess.half_ulp > 0
+                                       ? CounterFor<std::is_same_v<C, float>, C, Counts>(bins.guess)
+                                       : CounterFor<false, C, Counts>(bins.guess);
+                count(bins, bin_count, samples, blocks, counts);
               });
         }
       },
