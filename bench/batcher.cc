@@ -90,7 +90,9 @@ void InlineOfTwoKinds(benchmark::State& state) {
   job.charge_bytes = 100;
   for ([[maybe_unused]] auto _ : state) {
     const auto outcome = batcher.Enqueue(&job, Batcher::WhenFull::kRefuse);
-    if (outcome.ok() && *outcome == Batcher::Outcome::kQueued) gpu.FinishAll();
+    if (!outcome.ok() || *outcome != Batcher::Outcome::kQueued) continue;
+    gpu.FinishAll();
+    cpu.FinishAll();
   }
 }
 BENCHMARK(InlineOfTwoKinds)->UseRealTime();

@@ -12,7 +12,7 @@ from . import _native
 from ._arrays import TYPES, WHOLE_MAX, Array, is_plain
 from ._result import Histogram, counted, fixed
 
-_BINS_MAX = 65536  # the index of each edge is a float32
+_BINS_MAX = 65536  # more go the general way
 
 _PAIRS = (tuple, list, np.ndarray)
 _F32 = np.dtype(np.float32)

@@ -17,7 +17,7 @@
 namespace histogram::python {
 namespace {
 
-constexpr long kBinsMax = 65536;      // the index of each edge is a float32
+constexpr long kBinsMax = 65536;      // more go the general way
 constexpr double kWholeMax = 0x1p53;  // up to here doubles hold all integers
 // Of the ranges that are remembered.
 constexpr size_t kRangesMax = 32;

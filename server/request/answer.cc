@@ -119,11 +119,10 @@ absl::Status Verifier::Check(const Job& job) {
   const std::vector<uint64_t> recount = ReferenceCounters(job.fragments, job.plan);
   for (size_t i = 0; i < recount.size(); ++i) {
     if (recount[i] == job.counters[i]) continue;
-    return MakeError(
-        absl::StatusCode::kInternal,
-        absl::StrCat("counter ", i, " is ", job.counters[i], ", a second kernel counted ",
-                     recount[i], "; the answer is withheld"),
-        {.reason = "COUNT_MISMATCH", .limit = recount[i]});
+    return MakeError(absl::StatusCode::kInternal,
+                     absl::StrCat("counter ", i, " is ", job.counters[i], ", plain loops counted ",
+                                  recount[i], "; the answer is withheld"),
+                     {.reason = "COUNT_MISMATCH", .limit = recount[i]});
   }
   return absl::OkStatus();
 }

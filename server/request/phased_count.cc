@@ -249,10 +249,11 @@ absl::Status PhasedCount::SetRange(std::span<const Fragment> payload) {
 
 absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
   const auto mismatch = [](uint64_t row) {
-    return MakeError(absl::StatusCode::kInternal,
-                     absl::StrCat("row ", row, " was counted differently by a second kernel; the ",
-                                  "answer is withheld"),
-                     {.reason = "COUNT_MISMATCH"});
+    return MakeError(
+        absl::StatusCode::kInternal,
+        absl::StrCat("row ", row,
+                     " was counted differently by plain loops; the answer is withheld"),
+        {.reason = "COUNT_MISMATCH"});
   };
   if (!query_->rows.has_value()) {
     return ReferenceCounters(payload, *plan_) == counters_ ? absl::OkStatus() : mismatch(0);
