@@ -254,16 +254,6 @@ TEST(Svg, HasTitleAxesAndBars) {
   EXPECT_EQ(Bars(svg).size(), 2);
 }
 
-TEST(Svg, SaysAndMarksWhatIsCutOff) {
-  std::string bytes(100000, '\0');
-  bytes += AllBytes();
-  const std::string svg = RenderSvg({PanelOf(ReportOf({}, bytes))});
-  EXPECT_THAT(svg, HasSubstr("cut off above 1 (the tallest has 100,001)"));
-  EXPECT_THAT(svg, HasSubstr("class=\"cut\""));
-  EXPECT_THAT(svg, HasSubstr("<path d=\"M80.66 81l5"));  // an arrow above the first bar
-  EXPECT_THAT(RenderSvg({PanelOf(ReportOf({}, AllBytes()))}), Not(HasSubstr("class=\"cut\"")));
-}
-
 TEST(Svg, GroupsOfLettersHaveBarsOfOneWidth) {
   const std::string svg = RenderSvg({PanelOf(ReportOf(Alphabet('a', 26, 6), "ahnsz"))});
   const std::vector<std::pair<double, double>> bars = Bars(svg);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +34,6 @@ constexpr char kStyle[] =
     ".label{font-size:13px}\n"
     ".grid{stroke:#e2e8f0;stroke-width:1}\n"
     ".axis{stroke:#94a3b8;stroke-width:1}\n"
-    ".cut{stroke:#0f172a;stroke-width:1;stroke-dasharray:2 3}\n"
     ".threshold{stroke:#0f172a;stroke-width:1.5;stroke-dasharray:5 4}\n"
     "</style>\n";
 
@@ -90,32 +88,17 @@ Panel Thinned(Panel panel) {
   return panel;
 }
 
-// Where the axis ends, so that the two tallest counts do not flatten all others. nullopt if the
-// tallest count is at most three times the third tallest, or if there are few counts.
-std::optional<double> CutOff(std::vector<uint64_t> counts) {
-  constexpr size_t kPeaks = 2, kCountsMin = 16;  // of fewer each is of interest
-  if (counts.size() < kCountsMin) return std::nullopt;
-  std::sort(counts.begin(), counts.end(), std::greater<>());
-  const auto tallest = static_cast<double>(counts[0]);
-  const auto others = static_cast<double>(counts[kPeaks]);
-  if (others == 0 || tallest <= 3 * others) return std::nullopt;
-  return 1.1 * others;
-}
-
 // Draws one panel; `top` is where it begins.
 class PanelPainter {
  public:
-  PanelPainter(Panel panel, double top)
-      : panel_(std::move(panel)), top_(top), envelope_(panel_.edges.size() - 1) {
+  PanelPainter(Panel panel, double top) : panel_(std::move(panel)), top_(top) {
     for (const Series& series : panel_.series) {
-      for (size_t bin = 0; bin < envelope_.size(); ++bin) {
-        envelope_[bin] = std::max(envelope_[bin], series.counts[bin]);
-        tallest_ = std::max(tallest_, envelope_[bin]);
+      for (const uint64_t count : series.counts) {
+        tallest_ = std::max(tallest_, static_cast<double>(count));
       }
     }
-    most_ = CutOff(envelope_).value_or(static_cast<double>(tallest_));
-    ticks_ = NiceTicks(0, most_, 6);
-    most_ = std::max(most_, ticks_.back());
+    ticks_ = NiceTicks(0, tallest_, 6);
+    most_ = std::max(tallest_, ticks_.back());
   }
 
   std::string Paint() {
@@ -124,7 +107,6 @@ class PanelPainter {
     for (const Series& series : panel_.series) Bars(series);
     if (panel_.series.size() > 1) Legend();
     AxisX();
-    CutMarks();
     Threshold();
     if (tallest_ == 0) {
       svg_ += TextElement((kLeft + kWidth - kRight) / 2, (top_ + kTop + Bottom()) / 2, "subtitle",
@@ -143,24 +125,7 @@ class PanelPainter {
     return kLeft + (value / 2 - low) / (high - low) * (kWidth - kLeft - kRight);
   }
   double Y(double count) const {
-    return Bottom() - std::min(count / most_, 1.0) * (kPanelHeight - kTop - kBottom);
-  }
-
-  bool CutsOff() const { return static_cast<double>(tallest_) > most_; }
-
-  // Dashes where the axis ends, and an arrow above each run of bins that go on beyond it.
-  void CutMarks() {
-    if (!CutsOff()) return;
-    const double y = Y(most_);
-    svg_ += LineElement(kLeft, y, kWidth - kRight, y, "cut");
-    for (size_t bin = 0; bin < envelope_.size(); ++bin) {
-      const size_t first = bin;
-      while (bin < envelope_.size() && static_cast<double>(envelope_[bin]) > most_) ++bin;
-      if (bin == first) continue;
-      const double x = (X(panel_.edges[first]) + X(panel_.edges[bin])) / 2;
-      absl::StrAppend(&svg_, "<path d=\"M", Px(x - 5), " ", Px(y - 3),
-                      "l5 -8l5 8z\" fill=\"#0f172a\"/>\n");
-    }
+    return Bottom() - count / most_ * (kPanelHeight - kTop - kBottom);
   }
 
   void Heading() {
@@ -168,10 +133,6 @@ class PanelPainter {
     svg_ += TextElement(kLeft, top_ + 38, "title", "start", Truncate(SafeText(panel_.title), room));
     svg_ += TextElement(kLeft, top_ + 60, "subtitle", "start",
                         Truncate(SafeText(panel_.subtitle), kSubtitleMax));
-    if (!CutsOff()) return;
-    svg_ += TextElement(kLeft, top_ + 75, "subtitle", "start",
-                        absl::StrCat("cut off above ", FormatCount(static_cast<uint64_t>(most_)),
-                                     " (the tallest has ", FormatCount(tallest_), ")"));
   }
 
   void AxisY() {
@@ -250,9 +211,8 @@ class PanelPainter {
 
   const Panel panel_;
   const double top_;
-  std::vector<uint64_t> envelope_;  // for each bin the largest count of any series
-  uint64_t tallest_ = 0;
-  double most_ = 0;  // where the axis ends
+  double tallest_ = 0;  // count of any series
+  double most_ = 0;     // where the axis ends
   std::vector<double> ticks_;
   std::string svg_;
 };

@@ -30,8 +30,6 @@ struct Panel {
 
 Panel PanelOf(const Report& report);
 // Draws at most 2,048 bins a panel: of more the tallest of each few neighbours, and says so.
-// The axis may end below the tallest counts, so that these do not flatten the others; a mark and a
-// note say so.
 std::string RenderSvg(const std::vector<Panel>& panels);
 
 // About `count` round numbers between low and high; two at least.
