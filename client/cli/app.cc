@@ -376,7 +376,6 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   }
   env.command = HelpFor(app, "");
   SetTimeout(env, options.timeout_s);
-  const Waiting waiting(options.server.in_process ? "" : "the server at " + options.server.server);
   try {
     if (app.got_subcommand("count") || app.got_subcommand("compute")) {
       return RunCompute(options.compute, options.server, env);

@@ -94,7 +94,6 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
 absl::Status ReadInto(const std::string& path, std::string& into,
                       uint64_t bytes_max = uint64_t{16} << 20) {
   if (path.empty()) return absl::OkStatus();
-  const Waiting waiting(path);  // a FIFO's writer
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FileError("open", path);
   const absl::Cleanup close_file = [file] { close(file); };

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -19,18 +18,9 @@ namespace histogram::cli {
 namespace {
 
 std::string too_late;  // what a timeout says
-std::atomic<const std::string*> awaited = nullptr;
 
 void OnTimeout(int /*signal*/) {
-  const auto say = [](absl::string_view text) {
-    (void)!write(STDERR_FILENO, text.data(), text.size());
-  };
-  say(too_late);
-  if (const std::string* const what = awaited; what != nullptr && !what->empty()) {
-    say(", waiting for ");
-    say(*what);
-  }
-  say("; allow more with --timeout\n");
+  (void)!write(STDERR_FILENO, too_late.data(), too_late.size());
   _exit(kFailure);
 }
 
@@ -80,7 +70,8 @@ size_t OutputColumns(const Environment& env, const OutputOptions& output) {
 }
 
 void SetTimeout(const Environment& env, double seconds) {
-  too_late = absl::StrCat(env.program, ": not done within ", FormatNumber(seconds), " s");
+  too_late = absl::StrCat(env.program, ": not done within ", FormatNumber(seconds),
+                          " s; allow more with --timeout\n");
   std::signal(SIGALRM, OnTimeout);
   const double whole = std::floor(std::min(seconds, 1e9));
   const double micros = seconds > 0 ? std::clamp((seconds - whole) * 1e6, 1.0, 999'999.0) : 0;
@@ -88,11 +79,5 @@ void SetTimeout(const Environment& env, double seconds) {
   timer.it_value = {static_cast<time_t>(whole), static_cast<suseconds_t>(micros)};
   (void)setitimer(ITIMER_REAL, &timer, nullptr);
 }
-
-Waiting::Waiting(absl::string_view what) : what_(SafeText(what)), before_(awaited) {
-  awaited = &what_;
-}
-
-Waiting::~Waiting() { awaited = before_; }
 
 }  // namespace histogram::cli

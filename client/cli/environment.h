@@ -43,20 +43,6 @@ size_t OutputColumns(const Environment& env, const OutputOptions& output);
 // Ends the process with an error after some seconds; 0: never, whatever was set before.
 void SetTimeout(const Environment& env, double seconds);
 
-// Says what the command waits for until it is gone, so that a timeout can name it. Of several the
-// last one made counts. Not thread-safe.
-class Waiting {
- public:
-  explicit Waiting(absl::string_view what);
-  ~Waiting();
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
-
- private:
-  const std::string what_;
-  const std::string* const before_;
-};
-
 }  // namespace histogram::cli
 
 #endif  // HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_

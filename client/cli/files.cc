@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/environment.h"
 
 namespace histogram::cli {
 namespace {
@@ -40,7 +39,6 @@ absl::Status FileError(const char* what, const std::string& path) {
 }
 
 absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name) {
-  const Waiting waiting(name);
   size_t filled = 0;
   while (filled < buffer.size()) {
     const ssize_t bytes = read(file, buffer.data() + filled, buffer.size() - filled);
@@ -76,7 +74,6 @@ bool WriteFully(int file, absl::string_view bytes) {
 }
 
 absl::Status WriteFile(const std::string& path, const std::string& bytes) {
-  const Waiting waiting(path);
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return FileError("open", path);
   struct stat info = {};

@@ -163,7 +163,7 @@ def test_a_fifo_waits_for_its_other_end_until_the_timeout(histogram, tmp_path):
     assert json.loads(done.stdout)["histograms"][0]["samples"] == 4
     for command in (["count", __file__], ["image", "-"]):
         error = histogram(*command, "-o", fifo, "--timeout", 0.2, status=1, input=b"P5 2 1 255 ab").stderr
-        assert b"waiting for %s; allow more" % os.fsencode(fifo) in error
+        assert b"not done within 0.2 s; allow more" in error
     reader = threading.Timer(0.1, lambda: texts.append(fifo.read_text()))
     texts = []
     reader.start()
@@ -187,20 +187,18 @@ def test_the_timeout_is_of_the_whole_command(histogram):
     assert 3 < took < 6.8
 
 
-def test_a_timeout_says_what_was_waited_for(histogram, tmp_path):
+def test_a_timeout_ends_every_wait(histogram, tmp_path):
     os.mkfifo(tmp_path / "token")
     read_end, write_end = os.pipe()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        server = ("--server", "127.0.0.1:{}".format(silent.getsockname()[1]))
-        for arguments, late in (
-                (("count", "-"), b"standard input"), (("count", "/dev/zero"), b""),
-                (("count", "/dev/zero", "--type", "f32", "--bins", 2), b""),
-                ((*server, "count", "-"), b"standard input"),
-                ((*server, "describe", "--token-file", tmp_path / "token"), b"token"),
-                ((*server, "describe"), server[1].encode()), ((*server, "count", __file__), server[1].encode()),
-                (("health", "--http", server[1]), server[1].encode())):
+        address = "127.0.0.1:{}".format(silent.getsockname()[1])
+        server = ("--server", address)
+        for arguments in (
+                ("count", "-"), ("count", "/dev/zero"), ("count", "/dev/zero", "--type", "f32", "--bins", 2),
+                (*server, "count", "-"), (*server, "describe", "--token-file", tmp_path / "token"),
+                (*server, "describe"), (*server, "count", __file__), ("health", "--http", address)):
             error = histogram(*arguments, "--timeout", 0.2, status=1, stdin=read_end).stderr
-            assert b"not done within 0.2 s" in error and late + b"; allow more" in error, arguments
+            assert b"not done within 0.2 s; allow more" in error, arguments
     os.close(read_end)
     os.close(write_end)
     with subprocess.Popen(["yes", "1 2 3"], stdout=subprocess.PIPE) as endless:
@@ -438,10 +436,6 @@ def test_health_over_http(run, server):
     for address in ("127.0.0.1:1", "https://127.0.0.1:1", "127.0.0.1", ":9464", "127.0.0.1:", "no.such.host.invalid:9464"):
         assert run("health", "--http", address, status=1).stderr.count(b"\n") == 1
     run("health", "--http", server.metrics_address, "liveness", status=2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = "127.0.0.1:{}".format(silent.getsockname()[1])
-        done = run("health", "--http", address, "--timeout", "0.3", status=1)
-        assert b"waiting for " in done.stderr
 
 
 def test_an_empty_strategy_of_grpc_is_none(run):

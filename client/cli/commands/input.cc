@@ -49,7 +49,6 @@ void Take(InputFile file, Input& input, bool standard_input = false) {
 
 Input OpenFile(const std::string& path) {
   Input input = {path};
-  const Waiting waiting(path);  // a FIFO's writer
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     input.status = FileError("open", path);

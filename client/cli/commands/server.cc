@@ -121,7 +121,6 @@ absl::StatusOr<std::string> GetReadiness(const std::string& address) {
 }
 
 int RunHttpHealth(const HealthOptions& options, Environment& env) {
-  const Waiting waiting(options.http);
   const absl::StatusOr<std::string> answer = GetReadiness(options.http);
   if (!answer.ok()) return Fail(env, answer.status().message());
   absl::string_view text = *answer;
