@@ -1,8 +1,6 @@
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,20 +16,15 @@ namespace {
 // Sets what the input holds by its open file.
 void Take(InputFile file, Input& input, bool standard_input = false) {
   struct stat info = {};
-  struct statfs system = {};
-  // sysfs tells one size of all of its files, and procfs none.
-  const bool true_size = fstatfs(*file, &system) != 0 || system.f_type != SYSFS_MAGIC;
   if (fstat(*file, &info) != 0) {
     input.status = FileError("open", input.name);
   } else if (S_ISDIR(info.st_mode)) {
     input.status = absl::FailedPreconditionError(input.name + " is a directory; name its files");
-  } else if (!S_ISREG(info.st_mode) || info.st_size == 0 || !true_size) {
-    input.stream = std::move(file);
   } else {
-    const auto size = static_cast<size_t>(info.st_size);
+    const auto size = S_ISREG(info.st_mode) ? static_cast<size_t>(info.st_size) : 0;
     void* const memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, *file, 0);
-    if (memory == MAP_FAILED) {
-      input.status = FileError("map", input.name);
+    if (memory == MAP_FAILED) {  // no regular file, or one of procfs or sysfs
+      input.stream = std::move(file);
       return;
     }
     (void)madvise(memory, size, MADV_SEQUENTIAL);
