@@ -267,9 +267,6 @@ TEST_F(Cli, Describes) {
   for (const absl::string_view line : absl::StrSplit(world_.out(), '\n')) {
     EXPECT_LE(DisplayWidth(line), 80) << line;
   }
-  world_.env().out_columns = 30;
-  EXPECT_EQ(Run(server, {"describe"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("  summary one byte at a time\n"));
   EXPECT_EQ(Run(server, {"describe", "--format", "json"}), 0);
   EXPECT_EQ(Json()["limits"]["payload_bytes_max"], 64 << 20);
   EXPECT_EQ(Json()["backends"][0]["up"], true);

@@ -273,16 +273,6 @@ std::string RenderRows(const std::vector<std::vector<std::string>>& rows, size_t
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
   }
   std::string text;
-  size_t fixed = 2;
-  for (size_t i = 0; i + 1 < widths.size(); ++i) fixed += widths[i] + 2;
-  for (size_t r = 1; fixed > columns && r < rows.size(); ++r) {
-    std::vector<std::string> parts = {rows[r][0]};
-    for (size_t i = 1; i < rows[r].size(); ++i) {
-      parts.push_back(absl::StrCat(rows[0][i], " ", rows[r][i]));
-    }
-    text += Wrap(parts, columns);
-  }
-  if (!text.empty()) return text;
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i + 1 < row.size(); ++i) {
