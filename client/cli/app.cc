@@ -199,7 +199,9 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   AddValue(command, "--quantiles", options.quantiles, "Q,Q,Q",
            "Print these quantiles, each in 0..1, too");
   AddValue(command, "--rows", options.rows, "N|all",
-           "The table has at most N rows of bins; all: a row for each bin");
+           "The table has at most N rows of bins; all, or 0: a row for each bin")
+      ->transform(WholeNumber(0, kBinCountMax))
+      ->transform(CLI::Transformer({{"all", "0"}}).description(""));
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
 }
 

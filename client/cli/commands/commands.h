@@ -4,6 +4,7 @@
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct ComputeOptions : SpecOptions {
   std::string type = {};                // of the samples; empty: u8, or the type in the .npy files
   bool numbers = false;                 // the files are text of numbers
   std::string column = {};              // of tables of text, by name or number; empty: none
-  std::string rows = {};                // N or all
+  std::optional<size_t> rows = {};      // 0: all
   OutputOptions output = {};
 };
 

@@ -7,7 +7,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/commands/commands.h"
@@ -21,17 +20,12 @@
 namespace histogram::cli {
 namespace {
 
-absl::Status OptionError(absl::string_view option, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
-}
-
 std::vector<std::string> FilesOf(const ComputeOptions& options) {
   return options.files.empty() ? std::vector<std::string>{"-"} : options.files;
 }
 
 // Checks what the command line's parser cannot check.
-absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
-                          std::optional<size_t>& rows) {
+absl::Status CheckCompute(const ComputeOptions& options, const Environment& env) {
   if (options.files.empty() && !IsFed(env.standard_input)) {
     return absl::InvalidArgumentError("name a FILE to count, or - for standard input");
   }
@@ -49,14 +43,9 @@ absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
     return absl::InvalidArgumentError(
         "CSV has no place for --statistics and --quantiles; use --format json");
   }
-  if (options.rows.empty()) return absl::OkStatus();
-  if (format != "table") return OptionError("--rows", "only the table has rows");
-  size_t count = 0;
-  if (options.rows != "all" && (!absl::SimpleAtoi(options.rows, &count) || count == 0)) {
-    return OptionError(
-        "--rows", absl::StrCat("must be a whole number >= 1, or all, not \"", options.rows, "\""));
+  if (options.rows.has_value() && format != "table") {
+    return absl::InvalidArgumentError("--rows: only the table has rows");
   }
-  rows = count;
   return absl::OkStatus();
 }
 
@@ -104,8 +93,8 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
   if (BinsAreSymbols(spec)) {
-    return OptionError(absl::StrCat("--", BinningKind(spec)),
-                       absl::StrCat("it bins bytes (u8), not ", type));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", BinningKind(spec), ": it bins bytes (u8), not ", type));
   }
   absl::Status kept = KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), inputs);
   return kept.ok() ? FindRange(absl::MakeSpan(inputs), spec) : kept;
@@ -139,7 +128,7 @@ void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
 }
 
 std::string Render(const std::vector<Report>& reports, const ComputeOptions& options,
-                   std::optional<size_t> rows, const Environment& env) {
+                   const Environment& env) {
   if (options.output.format == "json") return Dump(ReportsToJson(reports));
   if (options.output.format == "csv") return ReportsToCsv(reports);
   if (options.output.format == "svg") {
@@ -152,7 +141,7 @@ std::string Render(const std::vector<Report>& reports, const ComputeOptions& opt
   std::string text;
   for (const Report& report : reports) {
     if (!text.empty()) text += "\n";
-    text += RenderTable(report, columns, rows);
+    text += RenderTable(report, columns, options.rows);
   }
   return text;
 }
@@ -160,8 +149,7 @@ std::string Render(const std::vector<Report>& reports, const ComputeOptions& opt
 }  // namespace
 
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env) {
-  std::optional<size_t> rows;
-  if (absl::Status status = CheckCompute(options, env, rows); !status.ok()) {
+  if (absl::Status status = CheckCompute(options, env); !status.ok()) {
     return UsageError(env, status.message());
   }
   absl::StatusOr<v1::Spec> spec = SpecFromText(options, "--");
@@ -212,7 +200,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     last_error = std::move(error);
   }
   if (reports.empty()) return code;
-  return std::max(code, Emit(env, options.output.output, Render(reports, options, rows, env)));
+  return std::max(code, Emit(env, options.output.output, Render(reports, options, env)));
 }
 
 }  // namespace histogram::cli
