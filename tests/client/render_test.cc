@@ -74,7 +74,7 @@ TEST(Text, Numbers) {
   EXPECT_EQ(FormatShare(1, 3), "33.33 %");
   EXPECT_EQ(FormatShare(0, 0), "-");
   EXPECT_EQ(FormatNanoseconds(999), "999 ns");
-  EXPECT_EQ(FormatNanoseconds(1500), "1.5 µs");
+  EXPECT_EQ(FormatNanoseconds(1500), "1.50 µs");
 }
 
 TEST(Text, NothingUnsafeIsShown) {
@@ -154,7 +154,7 @@ TEST(Table, ShowsEachBin) {
   EXPECT_THAT(table, HasSubstr("\n  a-f          3  60.00 %  ██████████"));
   EXPECT_THAT(table, HasSubstr("\n  g-l          0   0.00 %\n"));
   EXPECT_THAT(table, HasSubstr("\n  ignored      1  20.00 %\n"));
-  EXPECT_THAT(table, HasSubstr("plain on cpu: server 1.5 µs"));
+  EXPECT_THAT(table, HasSubstr("plain on cpu: server 1.50 µs"));
 }
 
 TEST(Table, OneIsNoPlural) {

@@ -1,16 +1,15 @@
 #include "client/cli/render/text.h"
 
-#include <array>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 
 namespace histogram::cli {
 namespace {
 
-std::string Scaled(double value, double base, const std::array<const char*, 6>& units) {
+std::string Scaled(double value, double base, absl::Span<const char* const> units) {
   size_t unit = 0;
   while (value >= base * 0.9995 && unit + 1 < units.size()) {
     value /= base;
@@ -44,11 +43,7 @@ std::string FormatShare(uint64_t part, uint64_t of) {
 }
 
 std::string FormatNanoseconds(uint64_t ns) {
-  const auto value = static_cast<double>(ns);
-  if (ns < 1000) return absl::StrCat(ns, " ns");
-  if (ns < 1000000) return absl::StrFormat("%.3g µs", value / 1e3);
-  if (ns < 1000000000) return absl::StrFormat("%.3g ms", value / 1e6);
-  return absl::StrFormat("%.2f s", value / 1e9);
+  return Scaled(static_cast<double>(ns), 1000, {"ns", "µs", "ms", "s"});
 }
 
 size_t DisplayWidth(absl::string_view text) {
