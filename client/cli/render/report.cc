@@ -103,7 +103,7 @@ std::vector<Line> MakeLines(const Report& report, const Layout& layout) {
   const std::vector<double> edges = EdgesOf(report);
   uint64_t most = 1;
   for (const Row& row : layout.rows) most = std::max(most, row.count);
-  std::vector<Line> lines;
+  std::vector<Line> lines = {{"bin", "count", "share"}};
   for (const Row& row : layout.rows) {
     if (row.folded) {
       lines.push_back({"…", absl::StrCat(FormatCount(row.last - row.first + 1), " empty"), ""});
@@ -125,27 +125,19 @@ std::vector<Line> MakeLines(const Report& report, const Layout& layout) {
 }
 
 std::string RenderLines(const std::vector<Line>& lines, size_t columns) {
-  size_t label_width = 4;
-  size_t count_width = 5;
-  size_t share_width = 5;
+  size_t label_width = 0, count_width = 0, share_width = 0;
   for (const Line& line : lines) {
     label_width = std::max(label_width, DisplayWidth(line.label));
     count_width = std::max(count_width, line.count.size());
     share_width = std::max(share_width, line.share.size());
   }
-  size_t used = 2 + label_width + 2 + count_width;
-  const bool with_share = used + 2 + share_width + 2 + kBarMin <= columns;
-  if (with_share) used += 2 + share_width;
+  const size_t used = 2 + label_width + 2 + count_width + 2 + share_width;
   const size_t bar_width = used + 2 + kBarMin <= columns ? columns - used - 2 : 0;
-  std::string text =
-      absl::StrCat("  ", PadRight("bin", label_width), "  ", PadLeft("count", count_width),
-                   with_share ? "  " + PadLeft("share", share_width) : "", "\n");
+  std::string text;
   for (const Line& line : lines) {
     absl::StrAppend(&text, "  ", PadRight(line.label, label_width), "  ",
                     PadLeft(line.count, count_width));
-    if (with_share && !line.share.empty()) {
-      absl::StrAppend(&text, "  ", PadLeft(line.share, share_width));
-    }
+    if (!line.share.empty()) absl::StrAppend(&text, "  ", PadLeft(line.share, share_width));
     const std::string bar = Bar(line.bar, bar_width);
     if (!bar.empty()) absl::StrAppend(&text, "  ", bar);
     text += "\n";
