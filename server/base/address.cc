@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -18,31 +19,18 @@
 namespace histogram::server {
 namespace {
 
-absl::Status CheckHost(const std::string& host, bool bracketed, absl::string_view text) {
-  const auto wrong = [&](absl::string_view what) {
-    return Invalid("has '", host, "'", what, ", in '", text, "'");
-  };
+constexpr char kForms[] = "HOST:PORT, [V6]:PORT or unix:PATH, with a port from 0 to 65535";
+
+bool IsHost(const std::string& host, bool bracketed) {
   in6_addr six{};
   in_addr four{};
-  if (bracketed) {
-    if (inet_pton(AF_INET6, host.c_str(), &six) == 1) return absl::OkStatus();
-    return wrong(" in brackets, which is not an IPv6 address");
+  if (bracketed) return inet_pton(AF_INET6, host.c_str(), &six) == 1;
+  if (host.find_first_not_of("0123456789.") == std::string::npos) {
+    return inet_pton(AF_INET, host.c_str(), &four) == 1;
   }
-  if (host.empty()) {
-    return Invalid("needs a host in '", text, "'; write 0.0.0.0", text,
-                   " to listen on every IPv4 address");
-  }
-  if (inet_pton(AF_INET6, host.c_str(), &six) == 1) {
-    return Invalid("needs brackets around an IPv6 address, such as [::1]:50051, in '", text, "'");
-  }
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
-  if (numeric && inet_pton(AF_INET, host.c_str(), &four) != 1) {
-    return wrong(", which is not an IPv4 address");
-  }
-  const bool plain = absl::c_all_of(host, [](char c) {
-    return absl::ascii_isalnum(c) || absl::string_view(".-_").find(c) != absl::string_view::npos;
-  });
-  return plain && host.size() <= 253 ? absl::OkStatus() : wrong(", which is not a host name");
+  return host.size() <= 253 && absl::c_all_of(host, [](char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
+         });
 }
 
 }  // namespace
@@ -58,9 +46,7 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   if (absl::StartsWith(text, "unix:")) {
     absl::string_view path = text.substr(5);
     if (absl::StartsWith(path, "///")) path.remove_prefix(2);
-    if (path.empty() || path.find('\0') != absl::string_view::npos) {
-      return Wrong("unix:PATH with the path of a socket", text);
-    }
+    if (path.empty() || path.find('\0') != absl::string_view::npos) return Wrong(kForms, text);
     if (path.size() >= sizeof(sockaddr_un::sun_path)) {
       return Invalid("has a socket path of ", path.size(), " bytes; the limit is ",
                      sizeof(sockaddr_un::sun_path) - 1);
@@ -69,20 +55,15 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
     address.path = std::string(path);
     return address;
   }
-  const size_t colon = text.rfind(':');
-  if (colon == absl::string_view::npos || (!text.empty() && text.back() == ']')) {
-    return Wrong("HOST:PORT, [V6]:PORT or unix:PATH", text);
-  }
+  const size_t colon = std::min(text.rfind(':'), text.size());
   absl::string_view host = text.substr(0, colon);
-  const bool bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
-  address.host = std::string(host);
-  if (absl::Status status = CheckHost(address.host, bracketed, text); !status.ok()) return status;
-  const absl::string_view digits = text.substr(colon + 1);
+  const absl::string_view digits = absl::StripPrefix(text.substr(colon), ":");
+  const bool bracketed = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
+  address.host = std::string(bracketed ? host.substr(1, host.size() - 2) : host);
   uint32_t port = 0;
-  const bool plain = absl::c_all_of(digits, absl::ascii_isdigit);
-  if (!plain || !absl::SimpleAtoi(digits, &port) || port > std::numeric_limits<uint16_t>::max()) {
-    return Invalid("has the port '", digits, "' in '", text,
-                   "'; a port is a number from 0 to 65535");
+  if (!IsHost(address.host, bracketed) || !absl::c_all_of(digits, absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &port) || port > std::numeric_limits<uint16_t>::max()) {
+    return Wrong(kForms, text);
   }
   address.port = static_cast<uint16_t>(port);
   return address;

@@ -166,7 +166,7 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
   EXPECT_EQ(ErrorOf({"--log-level", "loud"}),
             "--log-level must be one of debug, info, warn, error, off, not 'loud'");
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:70000"}),
-              HasSubstr("a port is a number from 0 to 65535"));
+              HasSubstr("with a port from 0 to 65535, not '127.0.0.1:70000'"));
   EXPECT_THAT(ErrorOf({"--metrics-listen", "unix:/a"}), HasSubstr("must be HOST:PORT or off"));
   EXPECT_THAT(ErrorOf({"--verify-fraction", "nan"}), HasSubstr("must be a number such as 0.01"));
   EXPECT_THAT(ErrorOf({"--tune=maybe"}), HasSubstr("must be true or false, not 'maybe'"));

@@ -91,12 +91,11 @@ TEST(ParseAddress, RefusesEverythingElse) {
   for (const char* text :
        {"", ":", "50051", "localhost", ":50051", "localhost:", "localhost:x", "localhost:65536",
         "localhost:-1", "localhost:99999999999999999999", "256.0.0.1:1", "1.2.3:1", "::1:50051",
-        "[::1]", "[::1:50051", "[127.0.0.1]:1", "a b:1", "http://x:1", "unix:"}) {
+        "[::1]", "[::1:50051", "[127.0.0.1]:1", "[b:1", "http://x:1", "unix:"}) {
     EXPECT_FALSE(ParseAddress(text).ok()) << text;
   }
-  EXPECT_THAT(std::string(ParseAddress("::1:50051").status().message()), HasSubstr("brackets"));
-  EXPECT_THAT(std::string(ParseAddress("http://x:1").status().message()),
-              HasSubstr("has 'http://x', which is not a host name"));
+  EXPECT_EQ(std::string(ParseAddress("a b:1").status().message()),
+            "must be HOST:PORT, [V6]:PORT or unix:PATH, with a port from 0 to 65535, not 'a b:1'");
   EXPECT_TRUE(ParseAddress("unix:" + std::string(107, 'a')).ok());
   const auto too_long = ParseAddress("unix:" + std::string(108, 'a'));
   EXPECT_THAT(std::string(too_long.status().message()), HasSubstr("107"));
