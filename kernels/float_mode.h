@@ -12,7 +12,7 @@ namespace histogram::internal {
 // Compilers may move arithmetic on registers past it, but not on memory: see InFloatMode.
 class FloatMode {
  public:
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
   FloatMode() {
     // NOLINTNEXTLINE(hicpp-no-assembler)
     asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(sse_), "=m"(x87_) : : "memory");
@@ -37,7 +37,7 @@ class FloatMode {
   uint32_t sse_;
   uint16_t x87_;
   bool other_;
-#elif defined(__aarch64__) && defined(__GNUC__)
+#elif defined(__aarch64__)
   FloatMode() {
     asm volatile("mrs %0, fpcr" : "=r"(mode_) : : "memory");  // NOLINT(hicpp-no-assembler)
     if (mode_ != 0) Set(0);
@@ -63,10 +63,7 @@ class FloatMode {
 };
 
 template <typename Work>
-#if defined(__GNUC__)
-__attribute__((noinline))
-#endif
-auto CallApart(const Work& work) {
+__attribute__((noinline)) auto CallApart(const Work& work) {
   return work();
 }
 

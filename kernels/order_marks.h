@@ -23,7 +23,7 @@
 #include "kernels/cpu/counters.h"
 #include "kernels/sample.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #define HISTOGRAM_MARKS 1
 #define HISTOGRAM_MARKS_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,popcnt")))

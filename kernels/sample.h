@@ -11,11 +11,7 @@
 #include <type_traits>
 
 // Functions that code for several instruction sets calls are compiled into each of them.
-#if defined(__GNUC__)
 #define HISTOGRAM_INLINE __attribute__((always_inline))
-#else
-#define HISTOGRAM_INLINE
-#endif
 
 namespace histogram::internal {
 

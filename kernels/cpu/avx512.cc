@@ -18,7 +18,7 @@
 
 #include "kernels/cpu/registry.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 
 #include <immintrin.h>
 

@@ -27,13 +27,11 @@ inline constexpr size_t kSamplesMax = size_t{1} << 31;
 // without it and 2.4 to 2.6 with it (Zen 5, 2026-11-24).
 template <size_t kBlockBytes>
 inline void FetchAhead(const std::byte* block) {
-#if defined(__GNUC__)
   constexpr size_t kAheadBytes = 2048, kLineBytes = 64;
   const auto address = reinterpret_cast<uintptr_t>(block) + kAheadBytes;
   for (size_t i = 0; i < kBlockBytes; i += kLineBytes) {
     __builtin_prefetch(reinterpret_cast<const void*>(address + i));
   }
-#endif
 }
 
 class Counters {

@@ -4,7 +4,7 @@
 
 namespace histogram::cpu {
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 
 // The compiler's run-time support also checks XGETBV: a feature is absent if the operating system
 // does not save its registers.
@@ -38,7 +38,7 @@ __attribute__((target("avx2"))) void CallAvx2(const Work& work) {
 // Calls work(), which must be inline, as code for AVX-512 or AVX2 where the processor has that.
 template <typename Work>
 void CallFast(const Work& work) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
   if (HasAvx512Typed()) return CallAvx512(work);
   if (HasAvx2()) return CallAvx2(work);
 #endif

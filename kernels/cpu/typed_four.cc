@@ -12,7 +12,7 @@
 #include "kernels/sample.h"
 #include "kernels/slot.h"
 
-#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__GNUC__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 // An attribute of each function, not a flag of the file: inline functions that the linker shares
 // with other files must not need instructions that this processor may lack.
