@@ -158,24 +158,6 @@ void SetFromWeights(std::span<const Weight> weights, uint64_t total, bool of_byt
   if (split.has_value()) out.otsu_threshold = weights[*split].value;
 }
 
-// --- Bytes
-
-double EntropyBits(Values values, const Binning& binning, uint64_t total) {
-  std::array<std::pair<int32_t, uint64_t>, kByteValues> shares;  // a bin, and the count of a value
-  size_t size = 0;
-  for (uint32_t v = 0; v < kByteValues; ++v) {
-    if (binning.table()[v] >= 0 && values[v] > 0) shares[size++] = {binning.table()[v], values[v]};
-  }
-  std::sort(shares.begin(), shares.begin() + size);
-  std::array<uint64_t, kByteValues> counts;
-  size_t bins = 0;
-  for (size_t i = 0; i < size; ++i) {
-    if (i == 0 || shares[i].first != shares[i - 1].first) counts[bins++] = 0;
-    counts[bins - 1] += shares[i].second;
-  }
-  return EntropyBits(std::span(counts).first(bins), total);
-}
-
 // --- Types of 8 and 16 bits
 
 // The values in bins that occur, with their counts, in ascending order.
@@ -365,7 +347,9 @@ Statistics ComputeStatistics(Values values, const Binning& binning,
   }
   if (total == 0) return statistics;
   SetFromWeights({occurring.data(), size}, total, /*of_bytes=*/true, quantiles, statistics);
-  statistics.entropy_bits = EntropyBits(values, binning, total);
+  Histogram histogram;
+  FoldInto(values, binning, histogram);
+  statistics.entropy_bits = EntropyBits(histogram.counts, total);
   return statistics;
 }
 
