@@ -18,22 +18,20 @@ bool EveryPlan(const internal::PlanData& /*plan*/) { return true; }
 
 bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.empty(); }
 
-// Types of 32 and 64 bits, and a sample can be in a bin.
+// Types of 32 and 64 bits, a sample can be in a bin, and there are tables, or edges that a kernel
+// computes.
 [[maybe_unused]] bool IsWide(const internal::PlanData& plan) {
   return SampleBytes(plan.type) > 2 &&
-         std::visit([](const auto& bins) { return bins.reached > 0; }, plan.bins);
+         std::visit(
+             [&plan](const auto& bins) {
+               return bins.reached > 0 && (plan.has_tables || bins.guess.computes_edges());
+             },
+             plan.bins);
 }
 
-// The same, and it has tables, or edges that a kernel computes.
-[[maybe_unused]] bool IsWideWithTablesOrStep(const internal::PlanData& plan) {
-  return IsWide(plan) &&
-         (plan.has_tables ||
-          std::visit([](const auto& bins) { return bins.guess.computes_edges(); }, plan.bins));
-}
-
-// IsWide, and the guess is usable.
+// The same types, and the guess is usable.
 [[maybe_unused]] bool IsGuess(const internal::PlanData& plan) {
-  return IsWide(plan) &&
+  return SampleBytes(plan.type) > 2 &&
          std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.bins);
 }
 
@@ -45,7 +43,7 @@ constexpr CpuKernel kByteKernels[] = {
     {"scalar", "one byte at a time into one table", CountScalar, Everywhere, EveryPlan},
     {"runs8", "eight bytes at a time into eight tables; a run of 256 equal bytes in one addition",
      CountRuns8, Everywhere, EveryPlan, 2048},
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
     {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
      HasAvx512Counting, EveryPlan, 512},
 #endif
@@ -53,12 +51,12 @@ constexpr CpuKernel kByteKernels[] = {
 
 constexpr CpuKernel kTypedKernels[] = {
     {"typed_scalar", "sample by sample", CountTypedScalar, Everywhere, EveryPlan},
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
     {"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedFour, HasAvx2,
      IsGuessWithoutLongIntegers},
     {"typed_avx512", "a multiply-add or a search for eight samples (AVX-512)", CountTypedAvx512,
-     HasAvx512Typed, IsWideWithTablesOrStep},
-#elif defined(__aarch64__) && defined(__GNUC__)
+     HasAvx512Typed, IsWide},
+#elif defined(__aarch64__)
     {"typed_neon", "a multiply-add for four samples (NEON)", CountTypedFour, Everywhere, IsGuess},
 #endif
     {"patterns", "counts each value, then folds", CountPatterns, Everywhere, IsNarrow},
