@@ -57,10 +57,12 @@ void AddPayload(const Plan& plan, std::span<const Fragment> fragments,
   assert(counters.size() == plan.counter_count());
   const uint64_t bytes = BytesOf(fragments);
   const cpu::CpuKernel& kernel = cpu::DefaultKernel(plan.data(), bytes);
-  if (plan.counts_values()) return kernel.count(plan.data(), fragments, counters.data());
+  const size_t bytes_max = cpu::kSamplesMax * SampleBytes(plan.type());
+  if (plan.counts_values() && bytes <= bytes_max) {
+    return kernel.count(plan.data(), fragments, counters.data());
+  }
   const internal::FloatMode mode;
   const WholeSamples whole(SampleBytes(plan.type()), fragments);
-  const size_t bytes_max = cpu::kSamplesMax * SampleBytes(plan.type());
   if (bytes <= bytes_max) return kernel.count(plan.data(), whole.get(), counters.data());
   for (const Fragment& fragment : whole.get()) {
     for (size_t at = 0; at < fragment.size(); at += bytes_max) {

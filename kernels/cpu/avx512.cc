@@ -48,8 +48,6 @@ constexpr size_t kBuckets = 4;
 // Before a block a bucket holds less than a stretch. Its last store and the overlapping loads reach
 // past its end.
 constexpr size_t kCapacity = kStretch + kBlock + 3 * kVector;
-// Counts have 32 bits until a flush. None overflows within this many bytes.
-constexpr uint64_t kFlushBytes = uint64_t{1} << 31;
 
 // A four-bit number for each of 8 x 64 bit positions, stored by the weight of its bits.
 struct alignas(kVector) Adder {
@@ -231,8 +229,7 @@ HISTOGRAM_AVX512_INLINE void CountFullBuckets(State& state) {
   }
 }
 
-// Counts what is left in the buckets and adders, adds all counts to the caller's, and resets
-// `state`.
+// Counts what is left in the buckets and adders, and adds all counts to the caller's.
 HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
   for (size_t b = 0; b < kBuckets; ++b) {
     uint8_t* const bytes = state.bytes[b];
@@ -247,11 +244,8 @@ HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
     }
     EmptyAdder(state.adders[b], bucket_counts);
     bucket_counts[0] -= static_cast<uint32_t>(padding);
-    state.sizes[b] = 0;
-    state.adders[b] = Adder{};
   }
   for (size_t v = 0; v < kByteValues; ++v) counts[v] += state.counts[v];
-  std::memset(state.counts, 0, sizeof(state.counts));
 }
 
 }  // namespace
@@ -262,7 +256,6 @@ HISTOGRAM_AVX512 void CountAvx512(const internal::PlanData& /*plan*/,
   for (Adder& adder : state.adders) adder = Adder{};
   std::memset(state.counts, 0, sizeof(state.counts));
   std::memset(state.sizes, 0, sizeof(state.sizes));
-  uint64_t since_flush = 0;
   for (const Fragment& fragment : fragments) {
     const uint8_t* data = fragment.data();
     for (size_t left = fragment.size(); left > 0;) {
@@ -271,11 +264,6 @@ HISTOGRAM_AVX512 void CountAvx512(const internal::PlanData& /*plan*/,
       CountFullBuckets(state);
       data += size;
       left -= size;
-      since_flush += size;
-      if (since_flush >= kFlushBytes) {
-        Flush(state, counts);
-        since_flush = 0;
-      }
     }
   }
   Flush(state, counts);

@@ -15,8 +15,8 @@
 namespace histogram::cpu {
 
 // Adds the samples in the fragments to the plan's counters. Fragments may be empty, of any length
-// and at any address. REQUIRES: each holds whole samples; if they are not bytes, together they are
-// at most kSamplesMax (counters.h).
+// and at any address. REQUIRES: each holds whole samples; together they are at most kSamplesMax
+// (counters.h).
 using CountSamples = void(const internal::PlanData& plan, std::span<const Fragment> fragments,
                           uint64_t* counters);
 

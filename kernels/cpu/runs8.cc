@@ -1,6 +1,5 @@
 // Counts eight bytes at a time. Each byte position has its own table, so that equal neighbours do
 // not wait for each other. A group of equal bytes, a run, takes one addition. Portable.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,9 +12,6 @@ namespace {
 // Two, four and eight are as fast within noise, about one increment a clock (Zen 3).
 constexpr size_t kTables = 8;
 constexpr size_t kGroup = 256;  // the length of a run
-// The tables hold 32-bit counts to fit the first-level cache. None overflows within this many
-// bytes.
-constexpr size_t kFlushBytes = size_t{1} << 31;
 
 using Tables = uint32_t[kTables][kByteValues];
 
@@ -27,15 +23,6 @@ inline uint64_t Load(const uint8_t* data) {
 
 inline void CountWord(uint64_t word, Tables& tables) {
   for (size_t t = 0; t < kTables; ++t) ++tables[t][(word >> (8 * t)) & 0xff];
-}
-
-void Flush(Tables& tables, uint64_t* counts) {
-  for (size_t v = 0; v < kByteValues; ++v) {
-    uint64_t sum = 0;
-    for (size_t t = 0; t < kTables; ++t) sum += tables[t][v];
-    counts[v] += sum;
-  }
-  std::memset(tables, 0, sizeof(Tables));
 }
 
 // Whether all bytes of the group are equal. The test of its ends nearly always decides.
@@ -65,23 +52,10 @@ void CountPart(const uint8_t* data, size_t size, Tables& tables) {
 void CountRuns8(const internal::PlanData& /*plan*/, std::span<const Fragment> fragments,
                 uint64_t* counts) {
   alignas(64) Tables tables = {};
-  size_t room = kFlushBytes;  // bytes left until the next flush
-  for (const Fragment& fragment : fragments) {
-    const uint8_t* data = fragment.data();
-    size_t left = fragment.size();
-    while (left > 0) {
-      const size_t size = std::min(left, room);
-      CountPart(data, size, tables);
-      data += size;
-      left -= size;
-      room -= size;
-      if (room == 0) {
-        Flush(tables, counts);
-        room = kFlushBytes;
-      }
-    }
+  for (const Fragment& fragment : fragments) CountPart(fragment.data(), fragment.size(), tables);
+  for (size_t v = 0; v < kByteValues; ++v) {
+    for (size_t t = 0; t < kTables; ++t) counts[v] += tables[t][v];
   }
-  Flush(tables, counts);
 }
 
 }  // namespace histogram::cpu
