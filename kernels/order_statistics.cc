@@ -19,7 +19,6 @@
 #include "kernels/cpu/features.h"
 #include "kernels/order_marks.h"
 #include "kernels/parallel.h"
-#include "kernels/row_ranks.h"
 #include "kernels/sample.h"
 
 namespace histogram::internal {

@@ -21,12 +21,6 @@ namespace internal {
 
 namespace {
 
-template <typename C>
-uint64_t CellOf(const Bins<C>& bins, const Cells& cells, C x) {
-  const auto knee = static_cast<C>(cells.knee);
-  return static_cast<uint64_t>(CellKey(x, knee) - CellKey(bins.lower, knee)) >> cells.shift;
-}
-
 // Whether all samples of cell c, and of those above, are at least the threshold.
 template <typename C>
 bool Reaches(const Bins<C>& bins, const Cells& cells, C threshold, uint64_t c) {
@@ -183,40 +177,6 @@ Guess ProveGuess(const Bins<C>& bins, const EdgeRule& edges) {
   return best;
 }
 
-// Bins with lower, upper and all_below. Sets `reached` to the number of bins, or to 0 if no sample
-// can be in one.
-template <typename C>
-Bins<C> BoundsOf(const EdgeRule& edges) {
-  Bins<C> bins;
-  const std::optional<C> upper = Rounded<C, /*kUp=*/false>(edges.at(edges.bins));
-  const std::optional<C> lower = Rounded<C, /*kUp=*/true>(edges.at(0));
-  if (!lower.has_value()) {
-    bins.all_below = true;
-    return bins;
-  }
-  bins.lower = *lower;
-  // Without `upper` every value of C is above the last edge, and none is < lower.
-  bins.upper = upper.value_or(*lower);
-  if (upper.has_value() && *upper >= *lower) bins.reached = edges.bins;
-  return bins;
-}
-
-template <typename C>
-Bins<C> MakeBins(const EdgeRule& edges) {
-  auto bins = BoundsOf<C>(edges);
-  if (bins.reached == 0) return bins;
-  bins.thresholds.reserve(edges.bins);
-  for (uint32_t i = 0; i < edges.bins; ++i) {
-    const std::optional<C> least = Rounded<C, /*kUp=*/true>(edges.at(i));
-    if (!least.has_value() || *least > bins.upper) break;
-    bins.thresholds.push_back(*least);
-  }
-  bins.reached = static_cast<uint32_t>(bins.thresholds.size());
-  bins.guess = ProveGuess(bins, edges);
-  if (!bins.guess.usable()) bins.cells = ChooseCells(bins);
-  return bins;
-}
-
 // The farthest that a listed edge lies from the even edge of its number. Ends early where that is
 // more than a guess allows.
 double Unevenness(const EdgeRule& edges, double lower, double step) {
@@ -257,11 +217,31 @@ Guess BoundGuess(const Bins<C>& bins, const EdgeRule& edges) {
 }
 
 template <typename C>
-Bins<C> MakeDirectBins(const EdgeRule& edges) {
-  auto bins = BoundsOf<C>(edges);
-  if (bins.reached == 0) return bins;
-  bins.edges = edges;
-  bins.guess = BoundGuess(bins, edges);
+Bins<C> MakeBins(const EdgeRule& edges, bool tables) {
+  Bins<C> bins;
+  const std::optional<C> upper = Rounded<C, /*kUp=*/false>(edges.at(edges.bins));
+  const std::optional<C> lower = Rounded<C, /*kUp=*/true>(edges.at(0));
+  bins.all_below = !lower.has_value();
+  if (bins.all_below) return bins;
+  bins.lower = *lower;
+  // Without `upper` every value of C is above the last edge, and none is < lower.
+  bins.upper = upper.value_or(*lower);
+  if (!upper.has_value() || *upper < *lower) return bins;
+  if (!tables) {
+    bins.reached = edges.bins;
+    bins.edges = edges;
+    bins.guess = BoundGuess(bins, edges);
+    return bins;
+  }
+  bins.thresholds.reserve(edges.bins);
+  for (uint32_t i = 0; i < edges.bins; ++i) {
+    const std::optional<C> least = Rounded<C, /*kUp=*/true>(edges.at(i));
+    if (!least.has_value() || *least > bins.upper) break;
+    bins.thresholds.push_back(*least);
+  }
+  bins.reached = static_cast<uint32_t>(bins.thresholds.size());
+  bins.guess = ProveGuess(bins, edges);
+  if (!bins.guess.usable()) bins.cells = ChooseCells(bins);
   return bins;
 }
 
@@ -313,8 +293,7 @@ Result<Plan> Plan::Compile(const Binning& binning, SampleType type, bool tables)
   auto data = std::make_shared<internal::PlanData>(binning, type, tables);
   internal::VisitSample(type, [&]<typename S>(S) {
     const internal::EdgeRule& edges = data->binning.edge_rule();
-    auto bins = tables ? internal::MakeBins<typename S::Compare>(edges)
-                       : internal::MakeDirectBins<typename S::Compare>(edges);
+    auto bins = internal::MakeBins<typename S::Compare>(edges, tables);
     if constexpr (sizeof(typename S::Bits) <= 2) {
       if (tables) data->slot_of_pattern = internal::SlotsOfPatterns<S>(bins, binning.bin_count());
     }

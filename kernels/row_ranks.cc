@@ -1,5 +1,3 @@
-#include "kernels/row_ranks.h"
-
 #include <histogram/usable_cores.h>
 
 #include <algorithm>

@@ -52,20 +52,19 @@ inline uint32_t GuessBin(const Bins<C>& bins, C x) {
   return Settle(bins, position, x);
 }
 
-// The last bin that begins at or below each sample of the sample's cell.
-// REQUIRES: lower <= x <= upper; the guess is not usable; there are thresholds.
+// REQUIRES: x >= lower.
 template <typename C>
-inline uint32_t FirstBin(const Bins<C>& bins, C x) {
-  const auto knee = static_cast<C>(bins.cells.knee);
-  const auto key = static_cast<uint64_t>(CellKey(x, knee) - CellKey(bins.lower, knee));
-  return bins.cells.first[key >> bins.cells.shift];
+inline uint64_t CellOf(const Bins<C>& bins, const Cells& cells, C x) {
+  const auto knee = static_cast<C>(cells.knee);
+  return static_cast<uint64_t>(CellKey(x, knee) - CellKey(bins.lower, knee)) >> cells.shift;
 }
 
-// The bin by binary search: it is at most 2^steps - 1 above FirstBin. No branch depends on the
-// sample.
+// The bin by binary search: it is at most 2^steps - 1 above the first of the sample's cell. No
+// branch depends on the sample. REQUIRES: lower <= x <= upper; the guess is not usable; there are
+// thresholds.
 template <typename C>
 inline uint32_t SearchBin(const Bins<C>& bins, C x, int steps) {
-  uint32_t low = FirstBin(bins, x);
+  uint32_t low = bins.cells.first[CellOf(bins, bins.cells, x)];
   const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
   const C* const thresholds = bins.thresholds.data();
   for (int s = steps - 1; s >= 0; --s) {

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 namespace histogram {
@@ -95,11 +94,10 @@ std::optional<double> CgroupCpuQuota(const FileReader& read) {
 }
 
 uint32_t AffinityCores() {
-  cpu_set_t sets[16];  // of 16,384 processors: Linux refuses a set that is smaller than its own
-  const bool known = sched_getaffinity(0, sizeof(sets), sets) == 0;
-  const int count = known ? CPU_COUNT_S(sizeof(sets), sets) : 0;
-  return count > 0 ? static_cast<uint32_t>(count)
-                   : std::max(1U, std::thread::hardware_concurrency());
+  cpu_set_t sets[16] =
+      {};  // of 16,384 processors: Linux refuses a set that is smaller than its own
+  sched_getaffinity(0, sizeof(sets), sets);
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT_S(sizeof(sets), sets)));
 }
 
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores) {

@@ -67,11 +67,6 @@ constexpr CpuKernel kTypedKernels[] = {
 std::span<const CpuKernel> ByteKernels() { return kByteKernels; }
 std::span<const CpuKernel> TypedKernels() { return kTypedKernels; }
 
-const CpuKernel* FindKernel(std::string_view name) {
-  const auto* const found = std::ranges::find(kByteKernels, name, &CpuKernel::name);
-  return found != std::end(kByteKernels) ? found : nullptr;
-}
-
 const CpuKernel& DefaultKernel(const internal::PlanData& plan, uint64_t bytes) {
   const std::span<const CpuKernel> kernels = plan.counts_values ? ByteKernels() : TypedKernels();
   return *std::find_if(kernels.rbegin(), kernels.rend(), [&](const CpuKernel& kernel) {

@@ -37,9 +37,6 @@ struct CpuKernel {
 std::span<const CpuKernel> ByteKernels();
 std::span<const CpuKernel> TypedKernels();
 
-// The kernel of bytes of that name, supported or not; nullptr for an unknown one.
-const CpuKernel* FindKernel(std::string_view name);
-
 // The kernel for so many bytes under the plan, if nothing is measured: of those that are supported,
 // count and pay, the last.
 const CpuKernel& DefaultKernel(const internal::PlanData& plan, uint64_t bytes);

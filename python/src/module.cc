@@ -31,9 +31,9 @@
 
 #include "kernels/float_mode.h"
 #include "kernels/linspace.h"
+#include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
 #include "kernels/plan_in_use.h"
-#include "kernels/row_ranks.h"
 #include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
 #include "python/src/counting.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/float_mode.h"
-#include "kernels/row_ranks.h"
+#include "kernels/order_statistics.h"
 #include "kernels/sample.h"
 #include "python/src/buffer.h"
 #include "python/src/counting.h"

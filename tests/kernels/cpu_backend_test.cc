@@ -102,7 +102,6 @@ TEST(CpuTuning, MeasuresUpToAnySize) {
     EXPECT_GT(row.payload_bytes_max, previous);
     EXPECT_GT(row.cost_ns, 0U);
     EXPECT_GT(row.gigabytes_per_second, 0);
-    EXPECT_NE(cpu::FindKernel(row.kernel), nullptr);
     previous = row.payload_bytes_max;
   }
   EXPECT_EQ(previous, UINT64_MAX);
