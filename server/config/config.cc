@@ -220,9 +220,6 @@ std::vector<Contradiction> Contradictions(const Config& config) {
        absl::StrCat(named("bin-count-max"), " takes ", FormatBytes(kBytesOfABin * t.bin_count_max),
                     " of counters, plan and reply, more than ", named("queue-bytes-max"),
                     "; the queue has no room for such a request")},
-      {t.payload_bytes_max > t.receive_bytes_max / 2,
-       absl::StrCat(named("payload-bytes-max"), " is more than half of ",
-                    named("receive-bytes-max"), "; one message would block all others")},
       {queue > t.receive_bytes_max / 2,
        absl::StrCat(named("receive-bytes-max"), " must be at least twice ",
                     named("queue-bytes-max"),
@@ -239,9 +236,6 @@ std::vector<Contradiction> Contradictions(const Config& config) {
        "certificate"},
       {t.http_listen.empty() && !(t.http_hosts.empty() && t.http_allow_origins.empty()),
        "--http-host and --http-allow-origin need --http-listen"},
-      {!t.tls_cert.empty() && t.allow_plaintext,
-       "--tls-cert and --allow-plaintext contradict each other: with a certificate every TCP "
-       "listener speaks TLS"},
       {config.require_cuda && config.backend.choice == BackendOptions::Choice::kCpu,
        "--require-backend cuda and --backend cpu contradict each other: the server could never be "
        "ready"},

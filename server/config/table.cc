@@ -62,8 +62,8 @@ constexpr Setting kSettings[] = {
              "callers with a certificate"},
     {.name = "allow-plaintext",
      .member = [](Config& c) -> Member { return &c.transport.allow_plaintext; },
-     .help = "serve without TLS on addresses that other machines can reach; for a network or a "
-             "proxy that encrypts"},
+     .help = "serve without TLS on addresses that other machines can reach, and HTTP there beside "
+             "gRPC with TLS; for a network or a proxy that encrypts"},
     {.name = "token-file", .placeholder = "FILE",
      .member = [](Config& c) -> Member { return &c.transport.token_file; },
      .help = "bearer tokens, a line each: NAME TOKEN [BYTES_PER_SECOND]; a call without one of "

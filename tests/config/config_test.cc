@@ -254,8 +254,6 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
       {"--receive-bytes-max 511MiB", "--receive-bytes-max (511MiB)", "--queue-bytes-max (256MiB)"},
       {"--queue-bytes-max 64MiB", "--payload-bytes-max (64MiB)", "--queue-bytes-max (64MiB)"},
       {"--payload-bytes-max 257MiB", "--payload-bytes-max (257MiB)", "--queue-bytes-max (256MiB)"},
-      {"--print-config --receive-bytes-max 127MiB", "--payload-bytes-max (64MiB)",
-       "--receive-bytes-max (127MiB)"},
       {"--require-backend cuda --backend cpu", "--require-backend cuda", "--backend cpu"},
       {"--bin-count-max 16777216", "--bin-count-max (16777216) takes 384MiB",
        "--queue-bytes-max (256MiB)"},
@@ -283,6 +281,9 @@ TEST(ParseConfig, LimitsThatJustAgreePass) {
                           "null,https://b,http://[::2]:3"))
                   .ok());
   EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());
+  EXPECT_TRUE(Parse(Words("--listen 0.0.0.0:0 --tls-cert a --tls-key b --http-listen 0.0.0.0:0 "
+                          "--allow-plaintext"))
+                  .ok());
 }
 
 TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
