@@ -1,10 +1,8 @@
-#include <fcntl.h>
 #include <histogram/client.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <memory>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -147,23 +145,14 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
 absl::StatusOr<v1::AccumulateResponse> Client::AccumulateFile(const v1::Spec& spec,
                                                               const std::string& path,
                                                               const AccumulateOptions& options) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rbe"), &fclose);
-  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  (void)posix_fadvise(fileno(file.get()), 0, 0, POSIX_FADV_SEQUENTIAL);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   return Accumulate(
       spec,
       [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
-        size_t filled = 0;
-        while (filled < buffer.size()) {
-          filled += fread(&buffer[filled], 1, buffer.size() - filled, file.get());
-          if (ferror(file.get()) == 0) break;
-          // A signal's handler interrupts a read from a pipe.
-          if (errno != EINTR) {
-            return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-          }
-          clearerr(file.get());
-        }
-        return filled;
+        file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+        if (file.bad()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+        return static_cast<size_t>(file.gcount());
       },
       options);
 }

@@ -275,6 +275,8 @@ TEST(AccumulateFile, NoSuchFile) {
   EXPECT_EQ(reply.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("/no/such/file"));
   EXPECT_EQ(server.seen().calls, 0);
+  EXPECT_THAT(std::string(Connect(server)->AccumulateFile({}, "/").status().message()),
+              HasSubstr("cannot read /: Is a directory"));
 }
 
 }  // namespace
