@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -91,58 +92,51 @@ Layout LayOut(const v1::Histogram& histogram, std::optional<size_t> limit) {
   return layout;
 }
 
-struct Line {
-  std::string label;
-  std::string count;
-  std::string share;
-  double bar = 0;
+using Rows = std::vector<std::vector<std::string>>;
+
+struct Column {
+  size_t width = 0;
+  bool numbers = false;  // which end where the others end
 };
 
-std::vector<Line> MakeLines(const Report& report, const Layout& layout) {
-  const v1::Histogram& histogram = report.histogram;
-  const std::vector<double> edges = EdgesOf(report);
-  uint64_t most = 1;
-  for (const Row& row : layout.rows) most = std::max(most, row.count);
-  std::vector<Line> lines = {{"bin", "count", "share"}};
-  for (const Row& row : layout.rows) {
-    if (row.folded) {
-      lines.push_back({"…", absl::StrCat(FormatCount(row.last - row.first + 1), " empty"), ""});
-      continue;
+std::vector<Column> ColumnsOf(const Rows& rows) {
+  std::vector<Column> columns(rows[0].size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      columns[i].width = std::max(columns[i].width, DisplayWidth(row[i]));
+      columns[i].numbers |= i > 0 && absl::ascii_isdigit(static_cast<unsigned char>(row[i][0]));
     }
-    lines.push_back({BinLabel(report, edges, row.first, row.last), FormatCount(row.count),
-                     FormatShare(row.count, histogram.samples()),
-                     static_cast<double>(row.count) / static_cast<double>(most)});
   }
-  const auto outside = [&](const char* name, uint64_t count) {
-    if (count == 0) return;
-    lines.push_back({name, FormatCount(count), FormatShare(count, histogram.samples())});
-  };
-  outside("below", histogram.below());
-  outside("above", histogram.above());
-  outside("ignored", histogram.ignored());
-  outside("NaN", histogram.nan());
-  return lines;
+  return columns;
 }
 
-std::string RenderLines(const std::vector<Line>& lines, size_t columns) {
-  size_t label_width = 0, count_width = 0, share_width = 0;
-  for (const Line& line : lines) {
-    label_width = std::max(label_width, DisplayWidth(line.label));
-    count_width = std::max(count_width, line.count.size());
-    share_width = std::max(share_width, line.share.size());
+std::string RenderBins(const Report& report, const std::vector<Row>& bins, size_t columns) {
+  const v1::Histogram& histogram = report.histogram;
+  const std::vector<double> edges = EdgesOf(report);
+  Rows rows = {{"bin", "count", "share", ""}};
+  const auto add = [&](const std::string& label, uint64_t count) {
+    rows.push_back({label, FormatCount(count), FormatShare(count, histogram.samples()), ""});
+  };
+  uint64_t most = 1;
+  for (const Row& row : bins) {
+    most = std::max(most, row.count);
+    if (row.folded) {
+      rows.push_back({"…", absl::StrCat(FormatCount(row.last - row.first + 1), " empty"), "", ""});
+    } else {
+      add(BinLabel(report, edges, row.first, row.last), row.count);
+    }
   }
-  const size_t used = 2 + label_width + 2 + count_width + 2 + share_width;
-  const size_t bar_width = used + 2 + kBarMin <= columns ? columns - used - 2 : 0;
-  std::string text;
-  for (const Line& line : lines) {
-    absl::StrAppend(&text, "  ", PadRight(line.label, label_width), "  ",
-                    PadLeft(line.count, count_width));
-    if (!line.share.empty()) absl::StrAppend(&text, "  ", PadLeft(line.share, share_width));
-    const std::string bar = Bar(line.bar, bar_width);
-    if (!bar.empty()) absl::StrAppend(&text, "  ", bar);
-    text += "\n";
+  if (histogram.below() > 0) add("below", histogram.below());
+  if (histogram.above() > 0) add("above", histogram.above());
+  if (histogram.ignored() > 0) add("ignored", histogram.ignored());
+  if (histogram.nan() > 0) add("NaN", histogram.nan());
+  size_t used = 0;
+  for (const Column& column : ColumnsOf(rows)) used += 2 + column.width;
+  for (size_t i = 0; used + kBarMin <= columns && i < bins.size(); ++i) {
+    const double share = static_cast<double>(bins[i].count) / static_cast<double>(most);
+    rows[i + 1].back() = Bar(share, columns - used);
   }
-  return text;
+  return RenderRows(rows, columns);
 }
 
 }  // namespace
@@ -258,20 +252,19 @@ std::string Bar(double share, size_t width) {
   return bar;
 }
 
-std::string RenderRows(const std::vector<std::vector<std::string>>& rows, size_t columns) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
-  }
+std::string RenderRows(const Rows& rows, size_t columns) {
+  const std::vector<Column> layout = ColumnsOf(rows);
   std::string text;
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i + 1 < row.size(); ++i) {
-      absl::StrAppend(&line, "  ", PadRight(row[i], widths[i]));
+      const auto pad = layout[i].numbers ? PadLeft : PadRight;
+      absl::StrAppend(&line, "  ", pad(row[i], layout[i].width));
     }
     line += "  ";
-    absl::StrAppend(&text, line, Hanging(row.back(), DisplayWidth(line), columns), "\n");
+    line += Hanging(row.back(), DisplayWidth(line), columns);
+    absl::StripTrailingAsciiWhitespace(&line);
+    absl::StrAppend(&text, line, "\n");
   }
   return text;
 }
@@ -281,7 +274,7 @@ std::string RenderTable(const Report& report, size_t columns, std::optional<size
   const Layout layout = LayOut(report.histogram, rows);
   std::string text = absl::StrCat(SafeText(report.source), ": ", SamplesText(report), ", ",
                                   BinsText(report), "\n\n");
-  text += RenderLines(MakeLines(report, layout), columns);
+  text += RenderBins(report, layout.rows, columns);
   const std::vector<std::string> statistics = StatisticsTexts(report);
   if (!statistics.empty()) absl::StrAppend(&text, "\n", Wrap(statistics, columns));
   text += "\n";

@@ -41,7 +41,7 @@ std::string RenderTable(const Report& report, size_t columns,
                         std::optional<size_t> rows = std::nullopt);
 
 // Columns as wide as they need to be, the last one broken where `columns` end; the first row is the
-// heading.
+// heading. Numbers are flush right. REQUIRES: rows of one length.
 std::string RenderRows(const std::vector<std::vector<std::string>>& rows, size_t columns);
 
 // A bar of `share` (0..1) of `width` cells, in eighths of a cell.
