@@ -34,15 +34,8 @@ std::optional<uint32_t> ReadNumber(absl::string_view& bytes) {
   return number;
 }
 
-struct Header {
-  bool text = false;  // samples in decimal
-  uint32_t channels = 1;
-  uint32_t width = 0;
-  uint32_t height = 0;
-  uint32_t maximum = 0;
-};
-
-absl::StatusOr<Header> ReadHeader(absl::string_view& bytes) {
+// The picture but for its channels. `text`: whether its samples are in decimal.
+absl::StatusOr<Image> ReadHeader(absl::string_view& bytes, bool& text) {
   const char kind = bytes[1];  // after the P
   bytes.remove_prefix(2);
   if (kind != '2' && kind != '3' && kind != '5' && kind != '6') {
@@ -62,7 +55,8 @@ absl::StatusOr<Header> ReadHeader(absl::string_view& bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("the picture's largest value is ", *maximum, "; it must be in 1..65535"));
   }
-  return Header{kind <= '3', kind == '2' || kind == '5' ? 1U : 3U, *width, *height, *maximum};
+  text = kind <= '3';
+  return Image{kind == '2' || kind == '5' ? "PGM" : "PPM", *width, *height, *maximum, {}, {}};
 }
 
 // Takes a big-endian sample off the front.
@@ -100,9 +94,10 @@ absl::Status ReadSamples(bool text, uint64_t samples, absl::string_view& bytes, 
 
 // Takes the picture off the front of `bytes`.
 absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes) {
-  const absl::StatusOr<Header> header = ReadHeader(bytes);
-  if (!header.ok()) return header.status();
-  if (!header->text) {
+  bool text = false;
+  absl::StatusOr<Image> image = ReadHeader(bytes, text);
+  if (!image.ok()) return image;
+  if (!text) {
     // Exactly one blank parts the header from binary samples.
     if (bytes.empty() || !IsBlank(bytes[0])) {
       return absl::InvalidArgumentError("the picture's header does not end in a blank");
@@ -115,23 +110,23 @@ absl::StatusOr<Image> DecodeNetpbm(absl::string_view& bytes) {
     }
     bytes.remove_prefix(1);
   }
-  const bool grey = header->channels == 1;
-  Image image = {grey ? "PGM" : "PPM", header->width, header->height, header->maximum, {}, {}};
-  const uint64_t samples = uint64_t{header->width} * header->height * header->channels;
+  const std::vector<std::string> names = image->format == "PGM"
+                                             ? std::vector<std::string>{"grey"}
+                                             : std::vector<std::string>{"red", "green", "blue"};
+  const uint64_t samples = uint64_t{image->width} * image->height * names.size();
   // In decimal a sample takes a digit, and a blank but for the last: no memory for what cannot be
   // there.
-  const uint64_t need = header->text ? samples * 2 - 1 : samples * image.sample_bytes();
+  const uint64_t need = text ? samples * 2 - 1 : samples * image->sample_bytes();
   if (bytes.size() < need) {
     return absl::InvalidArgumentError(absl::StrCat("the picture is cut off: it needs ", need,
                                                    " bytes of samples and has ", bytes.size()));
   }
-  image.channels = EmptyChannels(image, grey ? std::vector<std::string>{"grey"}
-                                             : std::vector<std::string>{"red", "green", "blue"});
-  absl::Status status = ReadSamples(header->text, samples, bytes, image);
+  image->channels = EmptyChannels(*image, names);
+  absl::Status status = ReadSamples(text, samples, bytes, *image);
   if (!status.ok()) return status;
-  if (header->maximum != 255 && header->maximum != 65535) {
-    image.notes.push_back(
-        absl::StrCat("samples of 0..", header->maximum, " were counted as they are"));
+  if (image->maximum != 255 && image->maximum != 65535) {
+    image->notes.push_back(
+        absl::StrCat("samples of 0..", image->maximum, " were counted as they are"));
   }
   return image;
 }
