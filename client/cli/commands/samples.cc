@@ -26,15 +26,6 @@ absl::Status Named(const Input& input, absl::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat(input.name, ": ", what));
 }
 
-// The header of a .npy file, as numpy.save writes it:
-// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
-struct NpyHeader {
-  SampleType type = SampleType::kU8;  // u8 for bool too: 0 and 1
-  bool big_endian = false;
-  uint64_t bytes = 0;  // of the header
-  uint64_t samples = 0;
-};
-
 constexpr uint64_t kNpyHeaderMax = uint64_t{64} << 10;
 constexpr size_t kLookedAtBytes = 4096;  // to tell text of numbers
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
@@ -50,7 +41,8 @@ std::optional<absl::string_view> ValueOf(absl::string_view dictionary, absl::str
   return absl::StripLeadingAsciiWhitespace(dictionary);
 }
 
-// numpy's "u2" and "uint16"; of two types of one kind and size it has the first.
+// numpy's "u2" and "uint16"; of two types of one kind and size it has the first. Of bool it is u8:
+// 0 and 1.
 std::optional<SampleType> TypeInNumpy(absl::string_view name) {
   if (name == "b1" || name == "bool") return SampleType::kU8;
   for (const SampleTypeInfo& info : kSampleTypeList) {
@@ -63,7 +55,7 @@ std::optional<SampleType> TypeInNumpy(absl::string_view name) {
   return std::nullopt;
 }
 
-absl::Status ReadDescr(absl::string_view descr, NpyHeader& header) {
+absl::StatusOr<SampleType> ReadDescr(absl::string_view descr, bool& big_endian) {
   if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
     return absl::InvalidArgumentError("it is an array of records; save one of its fields");
   }
@@ -75,9 +67,8 @@ absl::Status ReadDescr(absl::string_view descr, NpyHeader& header) {
     return absl::InvalidArgumentError(absl::StrCat(
         "it holds ", descr, ", which is not counted; integers and floats of up to 64 bits are"));
   }
-  header.type = *type;
-  header.big_endian = descr[0] == '>' && SampleBytes(header.type) > 1;
-  return absl::OkStatus();
+  big_endian = descr[0] == '>' && SampleBytes(*type) > 1;
+  return *type;
 }
 
 // The product of the numbers in "(3, 4)"; nothing where it is none, or too large.
@@ -99,9 +90,12 @@ std::optional<uint64_t> SamplesOf(absl::string_view shape) {
   return samples;
 }
 
-// `start`: at least the file's first kNpyHeaderMax bytes, or all of a shorter file.
-// INVALID_ARGUMENT: it is no .npy file, or its type (which the message names) is not supported.
-absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
+// Takes the header of a .npy file off the input, as numpy.save writes it:
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+// Returns the type of the samples. INVALID_ARGUMENT: it is no .npy file, or its type (which the
+// message names) is not supported. REQUIRES: kNpyHeaderMax bytes are there, or all of fewer.
+absl::StatusOr<SampleType> TakeNpyHeader(Input& input) {
+  const absl::string_view start = input.bytes;
   if (!absl::StartsWith(start, kMagic) || start.size() < 10) {
     return absl::InvalidArgumentError("it does not begin as a .npy file does");
   }
@@ -114,21 +108,23 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   const size_t begin = start[6] == 1 ? 10 : 12;
   uint32_t length = 0;  // little-endian
   start.copy(reinterpret_cast<char*>(&length), begin - 8, 8);
-  NpyHeader header;
-  header.bytes = begin + length;
-  if (header.bytes > std::min<uint64_t>(start.size(), kNpyHeaderMax)) {
+  const uint64_t bytes = begin + length;
+  if (bytes > std::min<uint64_t>(start.size(), kNpyHeaderMax)) {
     return absl::InvalidArgumentError("its header is cut off, or longer than 64 KiB");
   }
-  const absl::string_view dictionary = start.substr(begin, header.bytes - begin);
+  const absl::string_view dictionary = start.substr(begin, length);
   const auto descr = ValueOf(dictionary, "descr"), shape = ValueOf(dictionary, "shape");
   if (!descr.has_value() || !shape.has_value()) {
     return absl::InvalidArgumentError("its header names no type or no shape");
   }
-  if (absl::Status status = ReadDescr(*descr, header); !status.ok()) return status;
+  const absl::StatusOr<SampleType> type = ReadDescr(*descr, input.big_endian);
+  if (!type.ok()) return type;
   const std::optional<uint64_t> samples = SamplesOf(*shape);
   if (!samples.has_value()) return absl::InvalidArgumentError("its shape is not readable");
-  header.samples = *samples;
-  return header;
+  input.array = true;
+  input.bytes.remove_prefix(bytes);
+  input.limit = *samples * SampleBytes(*type);
+  return type;
 }
 
 // The type that the input's own beginning names: a .npy file's, whatever its name. Leaves only the
@@ -146,12 +142,8 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(bool typed, Input& input) {
   input.looks_like_numbers = LooksLikeNumbers(start);
   if (!npy) return std::nullopt;
   if (absl::Status status = ReadOn(input, kNpyHeaderMax); !status.ok()) return status;
-  const auto header = ParseNpyHeader(input.bytes);
-  if (!header.ok()) return Named(input, header.status().message());
-  input.array = true;
-  input.big_endian = header->big_endian;
-  input.bytes.remove_prefix(header->bytes);
-  input.limit = header->samples * SampleBytes(header->type);
+  const absl::StatusOr<SampleType> type = TakeNpyHeader(input);
+  if (!type.ok()) return Named(input, type.status().message());
   if (input.stream == nullptr && input.bytes.size() < input.limit) {
     return Named(input, absl::StrCat("it should hold ", FormatCount(input.limit),
                                      " bytes of samples behind its header, and holds ",
@@ -159,7 +151,7 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(bool typed, Input& input) {
   }
   input.bytes = input.bytes.substr(0, input.limit);
   if (input.bytes.size() == input.limit) input.stream = nullptr;
-  return header->type;
+  return *type;
 }
 
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double. They are
