@@ -51,14 +51,11 @@ absl::StatusOr<double> RealOf(absl::string_view text) {
   return value;
 }
 
-// The types that hold numbers, in the order in which they are tried.
-enum class Kind : uint8_t { kI64, kU64, kF64 };
-
-// The numbers of one input, as the bits of their type.
+// The numbers of one input, as the bits of their type: i64, u64 or f64.
 class Numbers {
  public:
   // `other`: the number that needs f64, if one does; messages name it.
-  Numbers(Kind kind, const std::string& other) : kind_(kind), needed_(kind), other_(other) {}
+  Numbers(SampleType type, const std::string& other) : type_(type), needed_(type), other_(other) {}
 
   // Adds the number that `text` is; an empty text is a NaN. OUT_OF_RANGE: the number needs another
   // type, which needed() returns; the message quotes the number. FAILED_PRECONDITION: the text is
@@ -86,22 +83,22 @@ class Numbers {
         }
       }
     }
-    if (kind_ == Kind::kF64) return AddReal(text, whole, magnitude, value);
+    if (type_ == SampleType::kF64) return AddReal(text, whole, magnitude, value);
     const bool fits =
-        kind_ == Kind::kI64 ? magnitude < kLeastI64 || negative : !negative || magnitude == 0;
+        type_ == SampleType::kI64 ? magnitude < kLeastI64 || negative : !negative || magnitude == 0;
     if (whole && fits) {
       bits_.push_back(negative ? uint64_t{0} - magnitude : magnitude);
       return absl::OkStatus();
     }
-    needed_ = whole && kind_ == Kind::kI64 ? Kind::kU64 : Kind::kF64;
+    needed_ = whole && type_ == SampleType::kI64 ? SampleType::kU64 : SampleType::kF64;
     return absl::OutOfRangeError(text.empty() ? "an empty cell" : Quoted(text));
   }
   // Adds the number at the front of a text, up to a separator; returns where it stops. Null:
   // nothing is added, Add knows more.
   const char* AddFront(const char* at, const char* end) {
-    return kind_ == Kind::kF64 ? AddFrontAs<double>(at, end) : AddFrontAs<int64_t>(at, end);
+    return type_ == SampleType::kF64 ? AddFrontAs<double>(at, end) : AddFrontAs<int64_t>(at, end);
   }
-  Kind needed() const { return needed_; }
+  SampleType needed() const { return needed_; }
   std::string Bytes() && {
     std::string bytes(reinterpret_cast<const char*>(bits_.data()), bits_.size() * sizeof(uint64_t));
     bits_ = {};
@@ -118,7 +115,7 @@ class Numbers {
     const bool known = error == std::errc() && (stop == end || Separates(*stop)) &&
                        number < static_cast<Number>(int64_t{1} << 53) &&
                        number > -static_cast<Number>(int64_t{1} << 53);
-    if (!known || (kind_ == Kind::kU64 && number < 0)) return nullptr;
+    if (!known || (type_ == SampleType::kU64 && number < 0)) return nullptr;
     bits_.push_back(std::bit_cast<uint64_t>(number));
     return stop;
   }
@@ -133,8 +130,8 @@ class Numbers {
     return absl::OkStatus();
   }
 
-  const Kind kind_;
-  Kind needed_;
+  const SampleType type_;
+  SampleType needed_;
   const std::string& other_;
   std::vector<uint64_t> bits_;
 };
@@ -314,7 +311,7 @@ absl::Status ReadColumn(const Text& text, const std::string& column, Numbers& nu
       const absl::StatusOr<Header> found = ReadHeader(line, column);
       if (!found.ok()) return text.Error(at, found.status().message(), found.status().code());
       header = *found;
-      if (!header->name.empty() && Numbers(Kind::kF64, "").Add(header->name).ok()) {
+      if (!header->name.empty() && Numbers(SampleType::kF64, "").Add(header->name).ok()) {
         number = header->name;
       }
       continue;
@@ -342,27 +339,25 @@ absl::Status ReadNumbers(const std::string& column, std::vector<Input>& inputs, 
     texts.push_back({input.name, absl::StripPrefix(input.bytes, kByteOrderMark), input.holder});
   }
   // From the start again with another type where a number is none of the present one.
-  Kind kind = Kind::kI64;
+  SampleType type = SampleType::kI64;
   std::string other;
   for (size_t i = 0; i < inputs.size();) {
     const auto timed = TimeLook(inputs[i]);
-    Numbers numbers(kind, other);
+    Numbers numbers(type, other);
     absl::Status status = column.empty()
                               ? ReadWords(texts[i], numbers)
                               : ReadColumn(texts[i], column, numbers, inputs[i].header_number);
     if (status.ok()) {
       inputs[i++].Hold(std::move(numbers).Bytes());
     } else if (absl::IsOutOfRange(status)) {
-      kind = numbers.needed();
+      type = numbers.needed();
       other = std::string(status.message());
       i = 0;
     } else {
       return status;
     }
   }
-  spec.set_sample_type(kind == Kind::kF64   ? v1::SAMPLE_TYPE_FLOAT64
-                       : kind == Kind::kU64 ? v1::SAMPLE_TYPE_UINT64
-                                            : v1::SAMPLE_TYPE_INT64);
+  spec.set_sample_type(static_cast<v1::SampleType>(InfoOf(type).number));
   return absl::OkStatus();
 }
 
