@@ -35,10 +35,6 @@ bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.emp
          std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.bins);
 }
 
-[[maybe_unused]] bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {
-  return IsGuess(plan) && (SampleBytes(plan.type) < 8 || KindOf(plan.type) == SampleKind::kFloat);
-}
-
 constexpr CpuKernel kByteKernels[] = {
     {"scalar", "one byte at a time into one table", CountScalar, Everywhere, EveryPlan},
     {"runs8", "eight bytes at a time into eight tables; a run of 256 equal bytes in one addition",
@@ -52,8 +48,7 @@ constexpr CpuKernel kByteKernels[] = {
 constexpr CpuKernel kTypedKernels[] = {
     {"typed_scalar", "sample by sample", CountTypedScalar, Everywhere, EveryPlan},
 #if defined(__x86_64__)
-    {"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedFour, HasAvx2,
-     IsGuessWithoutLongIntegers},
+    {"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedFour, HasAvx2, IsGuess},
     {"typed_avx512", "a multiply-add or a search for eight samples (AVX-512)", CountTypedAvx512,
      HasAvx512Typed, IsWide},
 #elif defined(__aarch64__)

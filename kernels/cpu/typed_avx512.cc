@@ -159,14 +159,9 @@ struct Constants {
 // The kind of a plan's guess (see internal::Guess). kNone: it is not usable.
 enum class Guesses : uint8_t { kProven, kMended, kEdges, kThresholds, kNone };
 
-// The positions of eight samples, and their integer parts.
-struct Place {
-  __m512d position;
-  __m256i bin;
-};
-
+// The positions of eight samples.
 template <typename C, Guesses kGuesses, bool kMoves>
-HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, Eight<C> x) {
+HISTOGRAM_AVX512_INLINE __m512d PositionsOf(const Constants<C>& k, Eight<C> x) {
   const __m512d spread = Spread<C, kMoves>(x, k.lower, k.half_ulp);
   __m512d product;
   // Processors multiply subnormal numbers slowly. Where they move a position by less than a
@@ -177,8 +172,7 @@ HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, Eight<C> x) {
   } else {
     product = _mm512_mul_pd(spread, k.scale);
   }
-  const __m512d position = _mm512_add_pd(product, k.offset);
-  return {position, _mm512_cvttpd_epi32(position)};
+  return _mm512_add_pd(product, k.offset);
 }
 
 // Bins by a comparison with the edge nearest to the position, or with that edge's threshold.
@@ -219,23 +213,25 @@ HISTOGRAM_AVX512_INLINE void SlotsOfEight(const Constants<C>& k, const std::byte
   const Eight<C> x = Load<C>(samples);
   const __mmask8 from_lower = NotBelow<C>(x, k.lower);
   const __mmask8 to_upper = NotBelow<C>(k.upper, x);
-  Place place{};
+  __m256i bin;
   if constexpr (kGuesses == Guesses::kNone) {
-    place.bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
+    bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
   } else {
-    place = PlaceOf<C, kGuesses, kMoves>(k, x);
+    const __m512d position = PositionsOf<C, kGuesses, kMoves>(k, x);
+    if constexpr (kGuesses == Guesses::kEdges || kGuesses == Guesses::kThresholds) {
+      bin = BinsByEdges<C, kGuesses>(k, x, position);
+    } else {
+      bin = _mm512_cvttpd_epi32(position);
+    }
   }
   if constexpr (kGuesses == Guesses::kMended) {
-    const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(place.bin, k.mend) &
+    const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(bin, k.mend) &
                                              ~NotBelow<C>(x, k.mend_threshold));
-    place.bin = _mm256_mask_sub_epi32(place.bin, wrong, place.bin, k.one);
-  }
-  if constexpr (kGuesses == Guesses::kEdges || kGuesses == Guesses::kThresholds) {
-    place.bin = BinsByEdges<C, kGuesses>(k, x, place.position);
+    bin = _mm256_mask_sub_epi32(bin, wrong, bin, k.one);
   }
   // A NaN compares with neither bound.
   const __m256i beyond = _mm256_mask_mov_epi32(k.nan, from_lower, k.above);
-  __m256i slot = _mm256_mask_mov_epi32(beyond, to_upper, _mm256_min_epi32(place.bin, k.last));
+  __m256i slot = _mm256_mask_mov_epi32(beyond, to_upper, _mm256_min_epi32(bin, k.last));
   slot = _mm256_mask_mov_epi32(slot, _kandn_mask8(from_lower, to_upper), k.below);
   _mm256_store_si256(reinterpret_cast<__m256i*>(slots), slot);
 }

@@ -1,9 +1,9 @@
 // Counts four samples of 32 or 64 bits at a time by the guess: with AVX2, and with NEON, which
-// every 64-bit Arm processor has. AVX2 has no conversion for integers of 64 bits: they are left
-// out.
+// every 64-bit Arm processor has.
 //
 // Samples with positions near an integer are compared with the edge there if edges follow from a
 // step; else they are settled one by one, as samples outside are.
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -80,6 +80,10 @@ HISTOGRAM_FOUR_INLINE Doubles Value(Four<C> x) {
     return _mm256_cvtepi32_pd(As<__m128i>(x));
   } else if constexpr (std::is_same_v<C, uint32_t>) {  // as signed, less 2^31
     return Value<int32_t>(As<Four<int32_t>>(x - (uint32_t{1} << 31))) + 0x1p31;
+  } else if constexpr (std::is_same_v<C, uint64_t>) {  // by halves: only their sum is rounded
+    const auto high = As<Doubles>(x >> 32 | std::bit_cast<uint64_t>(0x1p84));
+    const auto low = As<Doubles>((x & UINT32_MAX) | std::bit_cast<uint64_t>(0x1p52));
+    return (high - (0x1p84 + 0x1p52)) + low;
   } else {
     return x;
   }
@@ -296,22 +300,15 @@ void CountTypedFour(const internal::PlanData& plan, std::span<const Fragment> fr
                     uint64_t* row) {
   std::visit(
       [&]<typename C>(const internal::Bins<C>& bins) {
-#if defined(__x86_64__)
-        constexpr bool kCounted = sizeof(C) == 4 || std::is_floating_point_v<C>;
-#else
-        constexpr bool kCounted = true;
-#endif
-        if constexpr (kCounted) {  // as registry.cc sees to
-          const uint32_t bin_count = plan.binning.bin_count();
-          CountFragments<internal::PlainSample<C, C>, kBlock>(
-              bins, bin_count, fragments, row,
-              [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
-                const auto count = bins.guess.half_ulp > 0
-                                       ? CounterFor<std::is_same_v<C, float>, C, Counts>(bins.guess)
-                                       : CounterFor<false, C, Counts>(bins.guess);
-                count(bins, bin_count, samples, blocks, counts);
-              });
-        }
+        const uint32_t bin_count = plan.binning.bin_count();
+        CountFragments<internal::PlainSample<C, C>, kBlock>(
+            bins, bin_count, fragments, row,
+            [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
+              const auto count = bins.guess.half_ulp > 0
+                                     ? CounterFor<std::is_same_v<C, float>, C, Counts>(bins.guess)
+                                     : CounterFor<false, C, Counts>(bins.guess);
+              count(bins, bin_count, samples, blocks, counts);
+            });
       },
       plan.bins);
 }
