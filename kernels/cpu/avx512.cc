@@ -229,25 +229,6 @@ HISTOGRAM_AVX512_INLINE void CountFullBuckets(State& state) {
   }
 }
 
-// Counts what is left in the buckets and adders, and adds all counts to the caller's.
-HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
-  for (size_t b = 0; b < kBuckets; ++b) {
-    uint8_t* const bytes = state.bytes[b];
-    uint32_t* const bucket_counts = state.counts + 64 * b;
-    const size_t size = state.sizes[b];
-    const size_t steps = (size + kStep - 1) / kStep;
-    const size_t padding = steps * kStep - size;  // zeros, subtracted again below
-    if (steps > 0) {
-      _mm512_storeu_si512(bytes + size, _mm512_setzero_si512());
-      _mm512_storeu_si512(bytes + size + kVector, _mm512_setzero_si512());
-      CountStretch(bytes, steps, state.adders[b], bucket_counts);
-    }
-    EmptyAdder(state.adders[b], bucket_counts);
-    bucket_counts[0] -= static_cast<uint32_t>(padding);
-  }
-  for (size_t v = 0; v < kByteValues; ++v) counts[v] += state.counts[v];
-}
-
 }  // namespace
 
 HISTOGRAM_AVX512 void CountAvx512(const internal::PlanData& /*plan*/,
@@ -266,7 +247,21 @@ HISTOGRAM_AVX512 void CountAvx512(const internal::PlanData& /*plan*/,
       left -= size;
     }
   }
-  Flush(state, counts);
+  for (size_t b = 0; b < kBuckets; ++b) {
+    uint8_t* const bytes = state.bytes[b];
+    uint32_t* const bucket_counts = state.counts + 64 * b;
+    const size_t size = state.sizes[b];
+    const size_t steps = (size + kStep - 1) / kStep;
+    const size_t padding = steps * kStep - size;  // zeros, subtracted again below
+    if (steps > 0) {
+      _mm512_storeu_si512(bytes + size, _mm512_setzero_si512());
+      _mm512_storeu_si512(bytes + size + kVector, _mm512_setzero_si512());
+      CountStretch(bytes, steps, state.adders[b], bucket_counts);
+    }
+    EmptyAdder(state.adders[b], bucket_counts);
+    bucket_counts[0] -= static_cast<uint32_t>(padding);
+  }
+  for (size_t v = 0; v < kByteValues; ++v) counts[v] += state.counts[v];
 }
 
 }  // namespace histogram::cpu
