@@ -45,6 +45,11 @@ inline uint32_t GuessBin(const Bins<C>& bins, C x) {
   // Truncates. A position in (-1, 0) gives bin 0: that is right, or is settled below.
   const auto bin = static_cast<int32_t>(position);
   const uint32_t last = bins.reached - 1;
+  if (const Guess& guess = bins.guess; guess.mendable()) {
+    const auto found = static_cast<uint32_t>(bin);
+    const bool wrong = found == guess.mend && x < bins.thresholds[guess.mend];
+    return std::min(found - static_cast<uint32_t>(wrong), last);
+  }
   const double rest = position - static_cast<double>(bin);
   if (rest > bins.guess.error && rest < 1 - bins.guess.error) {
     return std::min(static_cast<uint32_t>(bin), last);
