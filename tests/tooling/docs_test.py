@@ -149,6 +149,19 @@ class Documents(unittest.TestCase):
                 with self.assertRaisesRegex(SystemExit, "cpu-2core/service.json is too old: server, kernels had 251"):
                     report["load"](path)
 
+    def test_the_product_is_no_larger_than_adr_22_says(self):
+        done = subprocess.run(["git", "ls-files", "server", "kernels", "client", "tests"], cwd=ROOT,
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest("no checkout of git")
+        listed = done.stdout.split("\n")
+        data = re.compile(r"\.(json|txt|png|pgm|ppm|svg|yaml)$|corpus")
+        product = [name for name in listed if not name.startswith("tests/") and re.search(r"\.(h|cc|cu|cuh)$", name)]
+        tests = [name for name in listed if name.startswith("tests/") and not data.search(name)]
+        for names, most in ((product, 38_700), (tests, 33_500)):
+            lines = sum((ROOT / name).read_bytes().count(b"\n") for name in names if (ROOT / name).exists())
+            self.assertLessEqual(lines, most)
+
 
 if __name__ == "__main__":
     unittest.main()
