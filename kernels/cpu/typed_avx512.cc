@@ -1,8 +1,8 @@
 // Counts eight samples of 32 or 64 bits at a time with AVX-512. A multiplication and an addition
 // give their positions in double; truncation gives their bins. If a plan's guess is not proven,
 // samples are compared with the edge nearest to their position. That edge is computed, if edges
-// follow from a step; else its threshold is gathered. Without a usable guess, a search by key
-// gathers thresholds.
+// follow from a step; else it is gathered, for positions near an integer. Without a usable guess, a
+// search by key gathers thresholds.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -14,7 +14,7 @@
 #include "kernels/sample.h"
 #include "kernels/slot.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__GNUC__)
 
 #include <immintrin.h>
 
@@ -143,7 +143,7 @@ HISTOGRAM_AVX512_INLINE Eight<C> Gather(const C* thresholds, __m256i index) {
 template <typename C>
 struct Constants {
   Eight<C> lower, upper;
-  __m512d scale, offset, last_position, first_edge, step;
+  __m512d scale, offset, error, first_position, last_position, first_edge, step;
   __m512i half_ulp;
   __m512i normal;  // bits that are 0 in numbers whose positions are those of 0
   __m256i last, below, above, nan, mend, one;
@@ -157,11 +157,16 @@ struct Constants {
 };
 
 // The kind of a plan's guess (see internal::Guess). kNone: it is not usable.
-enum class Guesses : uint8_t { kProven, kMended, kEdges, kThresholds, kNone };
+enum class Guesses : uint8_t { kProven, kMended, kEdges, kUnsure, kNone };
 
-// The positions of eight samples.
+// The positions of eight samples, and their integer parts.
+struct Place {
+  __m512d position;
+  __m256i bin;
+};
+
 template <typename C, Guesses kGuesses, bool kMoves>
-HISTOGRAM_AVX512_INLINE __m512d PositionsOf(const Constants<C>& k, Eight<C> x) {
+HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, Eight<C> x) {
   const __m512d spread = Spread<C, kMoves>(x, k.lower, k.half_ulp);
   __m512d product;
   // Processors multiply subnormal numbers slowly. Where they move a position by less than a
@@ -172,24 +177,30 @@ HISTOGRAM_AVX512_INLINE __m512d PositionsOf(const Constants<C>& k, Eight<C> x) {
   } else {
     product = _mm512_mul_pd(spread, k.scale);
   }
-  return _mm512_add_pd(product, k.offset);
+  const __m512d position = _mm512_add_pd(product, k.offset);
+  return {position, _mm512_cvttpd_epi32(position)};
 }
 
-// Bins by a comparison with the edge nearest to the position, or with that edge's threshold.
-template <typename C, Guesses kGuesses>
+HISTOGRAM_AVX512_INLINE __m512d Nearest(__m512d position) {
+  return _mm512_roundscale_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+// A bit for each position near an integer between two bins. Samples in no bin have no such
+// position, but integers below `lower`, whose distance from it wraps around, may have one.
+template <typename C>
+HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, __m512d position) {
+  const __m512d between =
+      _mm512_min_pd(_mm512_max_pd(Nearest(position), k.first_position), k.last_position);
+  return _mm512_cmp_pd_mask(_mm512_abs_pd(_mm512_sub_pd(position, between)), k.error, _CMP_LE_OQ);
+}
+
+// Bins by a comparison with the edge nearest to the position.
+template <typename C>
 HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, Eight<C> x, __m512d position) {
-  const __m512d nearest =
-      _mm512_min_pd(_mm512_roundscale_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-                    k.last_position);
+  const __m512d nearest = _mm512_min_pd(Nearest(position), k.last_position);
+  const __m512d edge = _mm512_add_pd(_mm512_mul_pd(nearest, k.step), k.first_edge);
+  const __mmask8 below = _mm512_cmp_pd_mask(Value<C>(x), edge, _CMP_LT_OQ);
   const __m256i bin = _mm512_cvttpd_epi32(nearest);
-  __mmask8 below;
-  if constexpr (kGuesses == Guesses::kEdges) {
-    const __m512d edge = _mm512_add_pd(_mm512_mul_pd(nearest, k.step), k.first_edge);
-    below = _mm512_cmp_pd_mask(Value<C>(x), edge, _CMP_LT_OQ);
-  } else {  // samples in no bin have any position
-    const __m256i index = _mm256_max_epi32(bin, _mm256_setzero_si256());
-    below = _knot_mask8(NotBelow<C>(x, Gather<C>(k.thresholds, index)));
-  }
   return _mm256_mask_sub_epi32(bin, below, bin, k.one);
 }
 
@@ -206,34 +217,56 @@ HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, Eight<C> x, 
   return bin;
 }
 
-// Writes the slots of eight samples.
+// Writes the slots of eight samples. Returns the samples in bins whose slots SettleBlock must
+// settle.
 template <typename C, Guesses kGuesses, bool kMoves>
-HISTOGRAM_AVX512_INLINE void SlotsOfEight(const Constants<C>& k, const std::byte* samples,
-                                          uint32_t* slots) {
+HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::byte* samples,
+                                              uint32_t* slots) {
   const Eight<C> x = Load<C>(samples);
   const __mmask8 from_lower = NotBelow<C>(x, k.lower);
   const __mmask8 to_upper = NotBelow<C>(k.upper, x);
-  __m256i bin;
+  Place place{};
   if constexpr (kGuesses == Guesses::kNone) {
-    bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
+    place.bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
   } else {
-    const __m512d position = PositionsOf<C, kGuesses, kMoves>(k, x);
-    if constexpr (kGuesses == Guesses::kEdges || kGuesses == Guesses::kThresholds) {
-      bin = BinsByEdges<C, kGuesses>(k, x, position);
-    } else {
-      bin = _mm512_cvttpd_epi32(position);
-    }
+    place = PlaceOf<C, kGuesses, kMoves>(k, x);
   }
   if constexpr (kGuesses == Guesses::kMended) {
-    const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(bin, k.mend) &
+    const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(place.bin, k.mend) &
                                              ~NotBelow<C>(x, k.mend_threshold));
-    bin = _mm256_mask_sub_epi32(bin, wrong, bin, k.one);
+    place.bin = _mm256_mask_sub_epi32(place.bin, wrong, place.bin, k.one);
   }
+  if constexpr (kGuesses == Guesses::kEdges) place.bin = BinsByEdges<C>(k, x, place.position);
   // A NaN compares with neither bound.
   const __m256i beyond = _mm256_mask_mov_epi32(k.nan, from_lower, k.above);
-  __m256i slot = _mm256_mask_mov_epi32(beyond, to_upper, _mm256_min_epi32(bin, k.last));
+  __m256i slot = _mm256_mask_mov_epi32(beyond, to_upper, _mm256_min_epi32(place.bin, k.last));
   slot = _mm256_mask_mov_epi32(slot, _kandn_mask8(from_lower, to_upper), k.below);
   _mm256_store_si256(reinterpret_cast<__m256i*>(slots), slot);
+  if constexpr (kGuesses != Guesses::kUnsure) return 0;
+  return Unsure<C>(k, place.position);
+}
+
+// Corrects the slots of a block's samples in bins with positions near an integer, by a comparison
+// with the threshold there.
+template <typename C>
+HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
+                                                            const Constants<C>& k,
+                                                            const std::byte* samples,
+                                                            uint32_t* slots) {
+  for (size_t i = 0; i < kBlock; i += kVector) {
+    const Eight<C> x = Load<C>(samples + i * sizeof(C));
+    const Place place = PlaceOf<C, Guesses::kUnsure, /*kMoves=*/true>(k, x);
+    const __mmask8 unsure = _kand_mask8(NotBelow<C>(x, k.lower), Unsure<C>(k, place.position));
+    if (unsure == 0) continue;
+    const __m256i nearest = _mm256_min_epi32(
+        k.last, _mm512_cvttpd_epi32(_mm512_add_pd(place.position, _mm512_set1_pd(0.5))));
+    // The other samples have no valid index: they gather the first threshold.
+    const __m256i index = _mm256_maskz_mov_epi32(unsure, nearest);
+    const __mmask8 reached = NotBelow<C>(x, Gather<C>(bins.thresholds.data(), index));
+    const __m256i settled =
+        _mm256_mask_sub_epi32(nearest, static_cast<__mmask8>(~reached), nearest, k.one);
+    _mm256_mask_storeu_epi32(slots + i, unsure, settled);
+  }
 }
 
 template <Guesses kGuesses, bool kMoves, typename C, typename Counts>
@@ -249,6 +282,8 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .upper = Fill<C>(bins.upper),
       .scale = _mm512_set1_pd(bins.guess.scale),
       .offset = _mm512_set1_pd(bins.guess.offset),
+      .error = _mm512_set1_pd(bins.guess.error),
+      .first_position = _mm512_set1_pd(1),
       .last_position = _mm512_set1_pd(bins.reached - 1),
       .first_edge = _mm512_set1_pd(bins.guess.first_edge),
       .step = _mm512_set1_pd(bins.guess.step),
@@ -274,10 +309,13 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
   for (size_t b = 0; b < blocks; ++b, samples += kBlock * sizeof(C)) {
     FetchAhead<kBlock * sizeof(C)>(samples);
     uint32_t* const now = slots[b & 1];
+    __mmask8 unsure = 0;
 #pragma GCC unroll 8
     for (size_t i = 0; i < kBlock; i += kVector) {
-      SlotsOfEight<C, kGuesses, kMoves>(k, samples + i * sizeof(C), now + i);
+      unsure = _kor_mask8(unsure,
+                          SlotsOfEight<C, kGuesses, kMoves>(k, samples + i * sizeof(C), now + i));
     }
+    if (kGuesses == Guesses::kUnsure && unsure != 0) SettleBlock<C>(bins, k, samples, now);
     asm volatile("" : "+m"(slots));  // NOLINT(hicpp-no-assembler)
     if (b > 0) counts.template AddAll<kBlock>(slots[(b - 1) & 1]);
   }
@@ -292,7 +330,7 @@ auto CounterFor(const internal::Guess& guess) {
   if constexpr (sizeof(C) == 4 || std::is_floating_point_v<C>) {
     if (guess.computes_edges()) return CountBlocks<Guesses::kEdges, kMoves, C, Counts>;
   }
-  return CountBlocks<Guesses::kThresholds, kMoves, C, Counts>;
+  return CountBlocks<Guesses::kUnsure, kMoves, C, Counts>;
 }
 
 }  // namespace
