@@ -86,6 +86,8 @@ def compare_suite(name):
     changed = {test: (before.get(test), after.get(test)) for test in before.keys() | after.keys()
                if before.get(test) != after.get(test)}
     ended = collections.Counter(after.values())
+    if not ended["passed"] or not answers:
+        sys.exit(f"{name}: no test passed, or none had an answer of the package; does its environment lack a package?")
     print(f"{name}: {dict(ended)}, {sum(answers.values()):,} answers, {len(changed)} tests end differently", flush=True)
     return {**ended, "answers": sum(answers.values()), "changed": changed}
 
