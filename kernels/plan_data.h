@@ -60,8 +60,10 @@ inline constexpr double kFromZero = 0x1p-500;
 
 // The number that the guess multiplies: a double that grows with the sample. A float moves up by
 // half a unit in its last place if `half_ulp` is kHalfUlp rather than 0. Then a sample on an edge
-// that is a float, and the next sample below, both keep a distance from it. An integer gives its
-// distance from `lower`.
+// that is a float, and the next sample below, both keep a distance from it, as far as an even edge
+// was moved to make it a float. (To move by 2^-25 of the magnitude takes fewer instructions, and
+// proves 170 of 4,000 lists of such edges instead of 2,400.) An integer gives its distance from
+// `lower`.
 template <typename C>
 inline double Spread(C x, C lower, uint64_t half_ulp) {
   if constexpr (std::is_same_v<C, float>) {
