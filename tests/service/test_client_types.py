@@ -108,7 +108,7 @@ def test_what_is_not_counted_is_said(count, tmp_path):
         assert name in error and said in error
     np.save(tmp_path / "good.npy", samples)
     whole = (tmp_path / "good.npy").read_bytes()
-    for name, data, said in (("cut.npy", whole[:-5], "cut off"), ("head.npy", whole[:50], "cut off"),
+    for name, data, said in (("cut.npy", whole[:-5], "400 bytes"), ("head.npy", whole[:50], "cut off"),
                              ("empty.npy", b"", "empty"),
                              ("new.npy", whole[:6] + b"\4" + whole[7:], "version 4"),
                              ("other.npy", b"hello world", "does not begin")):

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/commands/count.h"
+#include "client/cli/render/text.h"
 #include "forms/options.h"
 
 namespace histogram::cli {
@@ -143,7 +144,11 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(bool typed, Input& input) {
   if (absl::Status status = ReadOn(input, kNpyHeaderMax); !status.ok()) return status;
   const absl::StatusOr<SampleType> type = TakeNpyHeader(input);
   if (!type.ok()) return Named(input, type.status().message());
-  if (input.stream == nullptr && input.bytes.size() < input.limit) return CutOff(input);
+  if (input.stream == nullptr && input.bytes.size() < input.limit) {
+    return Named(input, absl::StrCat("it should hold ", FormatCount(input.limit),
+                                     " bytes of samples behind its header, and holds ",
+                                     FormatCount(input.bytes.size())));
+  }
   input.bytes = input.bytes.substr(0, input.limit);
   if (input.bytes.size() == input.limit) input.stream = nullptr;
   return *type;
