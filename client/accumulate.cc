@@ -1,8 +1,10 @@
+#include <fcntl.h>
 #include <histogram/client.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
+#include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -145,14 +147,23 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
 absl::StatusOr<v1::AccumulateResponse> Client::AccumulateFile(const v1::Spec& spec,
                                                               const std::string& path,
                                                               const AccumulateOptions& options) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rbe"), &fclose);
+  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  (void)posix_fadvise(fileno(file.get()), 0, 0, POSIX_FADV_SEQUENTIAL);
   return Accumulate(
       spec,
       [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
-        file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-        if (file.bad()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-        return static_cast<size_t>(file.gcount());
+        size_t filled = 0;
+        while (filled < buffer.size()) {
+          filled += fread(&buffer[filled], 1, buffer.size() - filled, file.get());
+          if (ferror(file.get()) == 0) break;
+          // A signal's handler interrupts a read from a pipe.
+          if (errno != EINTR) {
+            return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+          }
+          clearerr(file.get());
+        }
+        return filled;
       },
       options);
 }
