@@ -102,7 +102,7 @@ class BlockCounter {
     for (uint32_t c = 0; c < block.count; ++c) {
       Extent all = kNone;
       for (size_t at = c; at < extents_.size(); at += block.count) Add(extents_[at], all);
-      all.negative_zero &= all.greatest == 0;  // not that of one part only
+      all.negative_zero &= all.greatest == 0;  // of all parts
       const bool any = all.least <= all.greatest;
       plans_[c] = (*work_.plan_of)(block.row + c, any ? std::optional(all) : std::nullopt, pixels);
     }

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "kernels/plan_data.h"
@@ -146,6 +148,28 @@ void CountFragments(const internal::Bins<typename S::Compare>& bins, uint32_t bi
       ++row[internal::SlotOf(bins, bin_count, S::Widen(bits))];
     }
   }
+}
+
+// Counts samples of 32 or 64 bits under a plan. counter_for<kMoves, C, Counts>(guess) gives the
+// function that counts blocks of kBlock; `kMoves`: the guess moves floats (see internal::Spread).
+template <size_t kBlock, typename CounterFor>
+void CountByGuess(const internal::PlanData& plan, std::span<const Fragment> fragments,
+                  uint64_t* row, const CounterFor& counter_for) {
+  std::visit(
+      [&]<typename C>(const internal::Bins<C>& bins) {
+        const uint32_t bin_count = plan.binning.bin_count();
+        CountFragments<internal::PlainSample<C, C>, kBlock>(
+            bins, bin_count, fragments, row,
+            [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
+              auto count = counter_for.template operator()<false, C, Counts>(bins.guess);
+              if constexpr (std::is_same_v<C, float>) {
+                const bool moves = bins.guess.half_ulp > 0;
+                if (moves) count = counter_for.template operator()<true, C, Counts>(bins.guess);
+              }
+              count(bins, bin_count, samples, blocks, counts);
+            });
+      },
+      plan.bins);
 }
 
 }  // namespace histogram::cpu

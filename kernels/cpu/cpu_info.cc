@@ -94,8 +94,8 @@ std::optional<double> CgroupCpuQuota(const FileReader& read) {
 }
 
 uint32_t AffinityCores() {
-  cpu_set_t sets[16] =
-      {};  // of 16,384 processors: Linux refuses a set that is smaller than its own
+  // Of 16,384 processors: Linux refuses a set that is smaller than its own.
+  cpu_set_t sets[16] = {};
   sched_getaffinity(0, sizeof(sets), sets);
   return static_cast<uint32_t>(std::max(1, CPU_COUNT_S(sizeof(sets), sets)));
 }

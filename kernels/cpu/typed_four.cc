@@ -298,19 +298,10 @@ auto CounterFor(const internal::Guess& guess) {
 
 void CountTypedFour(const internal::PlanData& plan, std::span<const Fragment> fragments,
                     uint64_t* row) {
-  std::visit(
-      [&]<typename C>(const internal::Bins<C>& bins) {
-        const uint32_t bin_count = plan.binning.bin_count();
-        CountFragments<internal::PlainSample<C, C>, kBlock>(
-            bins, bin_count, fragments, row,
-            [&]<typename Counts>(const std::byte* samples, size_t blocks, Counts& counts) {
-              const auto count = bins.guess.half_ulp > 0
-                                     ? CounterFor<std::is_same_v<C, float>, C, Counts>(bins.guess)
-                                     : CounterFor<false, C, Counts>(bins.guess);
-              count(bins, bin_count, samples, blocks, counts);
-            });
-      },
-      plan.bins);
+  CountByGuess<kBlock>(plan, fragments, row,
+                       []<bool kMoves, typename C, typename Counts>(const internal::Guess& guess) {
+                         return CounterFor<kMoves, C, Counts>(guess);
+                       });
 }
 
 }  // namespace histogram::cpu
